@@ -1,0 +1,1 @@
+"""The code generator of turnspec: schema (data) -> IR -> emitters -> generated/."""

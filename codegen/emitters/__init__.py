@@ -1,0 +1,15 @@
+"""The emitters: pure functions from the IR to `{path below generated/: text}`, one file per kind of output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..ir import Spec
+from . import bundles, python_structs, python_tables
+from .common import format_python
+
+Emitter = Callable[[Spec], dict[str, str]]
+
+ALL: tuple[Emitter, ...] = (bundles.emit, python_structs.emit, python_tables.emit)
+
+__all__ = ["ALL", "Emitter", "format_python"]
