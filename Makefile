@@ -1,0 +1,60 @@
+# Every target sets up what it needs; `make help` lists them. PYTHON picks the interpreter: make demo PYTHON=python3.12
+
+PYTHON ?= python3
+PY := .venv/bin/python
+READY := .venv/.ready
+EXTRAS := test,codegen
+
+# What .venv was made for: this folder, since its scripts hold full paths, and a Python. Anything else makes it anew.
+asked := $(if $(filter-out file default undefined,$(origin PYTHON)),$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null))
+made_for := $(shell cat $(READY) 2>/dev/null)
+wanted := $(CURDIR) $(or $(asked),$(lastword $(made_for)))
+usable := import pip, sys; sys.exit("$(asked)" not in ("", "%d.%d" % sys.version_info[:2]))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format generate check-generated pytest bench clean FORCE
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null \
+	  || sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1 - \2/p' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv with everything the other targets need
+
+# The stamp is removed first and written last, so that what was interrupted runs again.
+$(READY): pyproject.toml $(if $(filter-out $(wanted),$(made_for))$(filter-out $(made_for),$(wanted)),FORCE)
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is not there; name a Python 3.11 or newer: make $(or $(firstword $(MAKECMDGOALS)),setup) PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is $$($(PYTHON) -V 2>&1), but turnspec needs Python 3.11 or newer: make $(or $(firstword $(MAKECMDGOALS)),setup) PYTHON=python3.12" >&2; exit 1; }
+	@echo "Setting up .venv with $$($(PYTHON) -V 2>&1) (once; takes a minute or two) ..."
+	@if [ -n "$(filter-out $(wanted),$(made_for))" ] || ! $(PY) -c '$(usable)' 2>/dev/null; then $(PYTHON) -m venv --clear .venv; fi
+	@rm -f $(READY)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-input --editable '.[$(EXTRAS)]'
+	@$(PY) -c 'import sys; print("$(CURDIR)", "%d.%d" % sys.version_info[:2])' > $(READY)
+
+demo: $(READY) ## validate the example tasks and convert them to every provider format
+	@$(PY) docs/examples/demo.py
+
+test: lint check-generated pytest ## run every check and every test
+
+lint: $(READY) ## ruff (rules and format) and mypy
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+format: $(READY) ## let ruff fix and format
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+generate: $(READY) ## write generated/ from schema/
+	$(PY) -m codegen generate
+
+check-generated: $(READY) ## fail where generated/ is not what schema/ gives
+	$(PY) -m codegen check
+
+pytest: $(READY)
+	$(PY) -m pytest -n 2
+
+bench: $(READY) ## print the speed and memory table
+	$(PY) -m tests.benchmarks
+
+clean: ## remove .venv and all caches
+	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
