@@ -58,8 +58,10 @@ class Block:
     roles: tuple[str, ...]
     containers: tuple[str, ...]
     schema: dict[str, Any]
+    text: dict[str, str] | None = None  # the field that holds the text, for plain text
+    reasoning: dict[str, str] | None = None  # the fields text and signature, for reasoning
     media: Media | None = None
-    call: dict[str, str] | None = None  # the fields that hold id and name, for a tool call
+    call: dict[str, str] | None = None  # the fields that hold id, name and input, for a tool call
     result: dict[str, str] | None = None  # the fields call_id, failed, content, for a tool result
 
     def field(self, name: str) -> Field:

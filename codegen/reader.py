@@ -125,6 +125,8 @@ class _Reader:
                 media["data"], media["type"], media.get("aliases", {}),
                 {kind: tuple((part[0], part[1]) for part in parts) for kind, parts in media.get("magic", {}).items()},
             ),
+            text=data.get("text"),
+            reasoning=data.get("reasoning"),
             call=data.get("call"),
             result=data.get("result"),
         )  # fmt: skip
