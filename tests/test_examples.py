@@ -1,4 +1,4 @@
-"""The example tasks answer what `docs/examples/expected.toml` says, in the library, the command and the demo."""
+"""The example tasks answer what `docs/examples/expected.toml` says: in the library, the command, the demo."""
 
 from __future__ import annotations
 
