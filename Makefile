@@ -6,9 +6,10 @@ READY := .venv/.ready
 EXTRAS := test,codegen
 
 # What .venv was made for: this folder, since its scripts hold full paths, and a Python. Anything else makes it anew.
-asked := $(if $(filter-out file default undefined,$(origin PYTHON)),$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null))
+asked := $(if $(filter-out file default undefined,$(origin PYTHON)),$(or $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null),none))
 made_for := $(shell cat $(READY) 2>/dev/null)
 wanted := $(CURDIR) $(or $(asked),$(lastword $(made_for)))
+other := turnspec needs Python 3.11 or newer; name one: make $(or $(firstword $(MAKECMDGOALS)),setup) PYTHON=python3.12
 usable := import pip, sys; sys.exit("$(asked)" not in ("", "%d.%d" % sys.version_info[:2]))
 
 .DEFAULT_GOAL := help
@@ -19,11 +20,12 @@ help: ## list the targets
 	  || sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1 - \2/p' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv with everything the other targets need
+	@echo ".venv is ready"
 
 # The stamp is removed first and written last, so that what was interrupted runs again.
 $(READY): pyproject.toml $(if $(filter-out $(wanted),$(made_for))$(filter-out $(made_for),$(wanted)),FORCE)
-	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) is not there; name a Python 3.11 or newer: make $(or $(firstword $(MAKECMDGOALS)),setup) PYTHON=python3.12" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is $$($(PYTHON) -V 2>&1), but turnspec needs Python 3.11 or newer: make $(or $(firstword $(MAKECMDGOALS)),setup) PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c '' 2>/dev/null || { echo "make: $(PYTHON) does not run. $(other)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is $$($(PYTHON) -V 2>&1). $(other)" >&2; exit 1; }
 	@echo "Setting up .venv with $$($(PYTHON) -V 2>&1) (once; takes a minute or two) ..."
 	@if [ -n "$(filter-out $(wanted),$(made_for))" ] || ! $(PY) -c '$(usable)' 2>/dev/null; then $(PYTHON) -m venv --clear .venv; fi
 	@rm -f $(READY)
@@ -51,7 +53,7 @@ check-generated: $(READY) ## fail where generated/ is not what schema/ gives
 	$(PY) -m codegen check
 
 pytest: $(READY)
-	$(PY) -m pytest -n 2
+	$(PY) -m pytest -n 2 --dist loadgroup
 
 bench: $(READY) ## print the speed and memory table
 	$(PY) -m tests.benchmarks
