@@ -1,0 +1,36 @@
+"""`turnspec downgrade`: each conversation with the blocks of an older set only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from turnspec.cli.choices import key_of
+from turnspec.cli.commands.transform import Made, Transformation
+from turnspec.cli.failures import choose
+from turnspec.cli.session import carry_out
+
+
+class Downgrading(Transformation):
+    """The job: render what the set `to` does not have as text."""
+
+    def __init__(self, args: Any, to: str) -> None:
+        super().__init__(key_of(args.key), args.on_loss, args.verbose or args.output == "json")
+        self.to = to
+
+    def maker(self) -> Callable[[list[Any]], Made]:
+        from turnspec.conversion import downgrade_messages
+
+        def make(messages: list[Any]) -> Made:
+            done = downgrade_messages(messages, to=self.to)
+            return Made(done.messages, done.losses)
+
+        return make
+
+
+def run(args: Any) -> int:
+    """Downgrade the inputs: one line for each conversation."""
+    from turnspec_generated.names import RELEASED, UNADVERTISED
+
+    to = UNADVERTISED if args.to is None else choose(args.to, RELEASED, "--to")
+    return carry_out(args, Downgrading(args, to), writes=True)

@@ -1,0 +1,217 @@
+"""The work on one piece of input. The same code runs in this process and in the workers of `--jobs`."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, Protocol, TypeAlias
+
+from turnspec._errors import Problem
+from turnspec.cli.documents import Key, conversations_in
+from turnspec.cli.failures import InputError
+from turnspec.cli.lines import BLANK, BOM, batches, batches_in_range, tell_form
+from turnspec.cli.sources import Form, Opened, Source, open_source, read_failure
+
+PORTION = 1 << 16
+BRACE = ord("{")
+
+
+class Outcome(NamedTuple):
+    """What a job makes of one document: conversations in it, lines to write, problems with line and column.
+
+    `unlisted` counts, by code, the losses that nobody wants listed.
+    """
+
+    conversations: int
+    output: bytes
+    problems: list[Problem]
+    unlisted: dict[str, int] = {}  # noqa: RUF012 (never changed)
+
+
+class Job(Protocol):
+    """What a command does with a document. It is pickled for workers; `prepare` is called where it works."""
+
+    key: Key
+
+    def prepare(self) -> Callable[[bytes], bool] | None:
+        """Import what is needed; returns the quick test: True when there is nothing to say of a document.
+
+        None when the command has to see every document.
+        """
+
+    def document(self, data: bytes) -> Outcome:
+        """Work on a document (no BOM). Positions count from its first character."""
+
+
+class Piece(NamedTuple):
+    """A part of a source: lines by byte range (`end` None: to its end), given text, or a JSON document.
+
+    `opened` is the source where it is already open, `head` what was read from it to tell its form.
+    """
+
+    source: Source
+    form: Form
+    start: int = 0
+    end: int | None = None
+    text: bytes | None = None
+    opened: Opened | None = None
+    head: list[bytes] | None = None
+
+
+class Report(NamedTuple):
+    """The problems of a document. `line` lines of its piece lie before it, `conversations` up to its end."""
+
+    line: int
+    conversations: int
+    problems: list[Problem]
+
+
+class Progress(NamedTuple):
+    """So many bytes were read since the last one."""
+
+    read: int
+
+
+class Failure(NamedTuple):
+    """The input cannot be read further."""
+
+    why: str
+
+
+class Done(NamedTuple):
+    """The end of a piece: its lines, its conversations, and the losses of it that were not listed."""
+
+    lines: int
+    conversations: int
+    unlisted: dict[str, int]
+
+
+Event: TypeAlias = Report | Progress | Failure | Done | bytes
+
+
+class Worker:
+    """A job that is ready to work."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.quick = job.prepare() or _never
+
+    def run(self, piece: Piece) -> Iterator[Event]:
+        """The events of one piece. A `Failure` ends what can be had of its source."""
+        opened = piece.opened
+        try:
+            if piece.text is not None:
+                text = io.BytesIO(piece.text)
+                yield from self._json(text.read()) if piece.form == "json" else self._lines(batches(text))
+            elif opened is not None:
+                yield from self._read(piece, opened)
+            else:
+                opened = open_source(piece.source)
+                yield from self._read(piece, opened)
+        except Exception as error:
+            yield Failure(_why(error))
+        finally:
+            if opened is not None:
+                opened.close()
+
+    def _read(self, piece: Piece, opened: Opened) -> Iterator[Event]:
+        if piece.form == "json":
+            yield from self._json(b"".join(piece.head or ()) + opened.stream.read())
+            return
+        if piece.end is None:
+            groups = _chain(piece.head, opened)
+        else:
+            groups = batches_in_range(opened.stream, piece.start, piece.end)
+        yield from self._lines(groups if piece.start else without_bom(groups))
+
+    def _json(self, data: bytes) -> Iterator[Event]:
+        data = data.removeprefix(BOM)
+        if self.quick(data):
+            outcome = Outcome(conversations_in(data, self.job.key), b"", [])
+        else:
+            outcome = self.job.document(data)
+        if outcome.output:
+            yield outcome.output
+        if outcome.problems:
+            yield Report(0, outcome.conversations, _hint_at_jsonl(data, outcome.problems))
+        yield Progress(len(data))
+        yield Done(0, outcome.conversations, outcome.unlisted)
+
+    def _lines(self, groups: Iterator[list[bytes]]) -> Iterator[Event]:
+        quick, document = self.quick, self.job.document
+        line = conversations = 0
+        portion = bytearray()
+        unlisted: dict[str, int] = {}
+        failure = None
+        try:
+            for group in groups:
+                for data in group:
+                    line += 1
+                    if quick(data):
+                        conversations += 1 if data[0] == BRACE else conversations_in(data, self.job.key)
+                        continue
+                    if not data.strip(BLANK):
+                        continue
+                    outcome = document(data)
+                    conversations += outcome.conversations
+                    portion += outcome.output
+                    for code, count in outcome.unlisted.items():
+                        unlisted[code] = unlisted.get(code, 0) + count
+                    if outcome.problems:
+                        yield Report(line - 1, conversations, outcome.problems)
+                    if len(portion) > PORTION:
+                        yield bytes(portion)
+                        portion.clear()
+                yield Progress(sum(map(len, group)))
+                group.clear()
+                data = b""  # a line may be huge: hold none while the next is read
+        except Exception as error:
+            failure = Failure(_why(error))
+        if portion:
+            yield bytes(portion)
+        yield Done(line, conversations, unlisted)
+        if failure:
+            yield failure
+
+
+def without_bom(groups: Iterable[list[bytes]]) -> Iterator[list[bytes]]:
+    """The groups of lines of a whole file, without its byte order mark."""
+    first = True
+    for group in groups:
+        if first:
+            group[0] = group[0].removeprefix(BOM)
+            first = False
+        yield group
+
+
+def _chain(head: list[bytes] | None, opened: Opened) -> Iterator[list[bytes]]:
+    if head:
+        yield head
+    yield from batches(opened.stream)
+
+
+def _why(error: Exception) -> str:
+    """Why an input cannot be read further; raises `error` again when reading is not to blame."""
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    failure = error if isinstance(error, InputError) else read_failure(error)
+    if failure is None:
+        raise error
+    return str(failure)
+
+
+def _never(data: bytes) -> bool:
+    return False
+
+
+def _hint_at_jsonl(data: bytes, problems: list[Problem]) -> list[Problem]:
+    """A JSON document that is no JSON because it is JSONL gets told so."""
+    if len(problems) != 1 or problems[0].code != "invalid_json":
+        return problems
+    form, head = tell_form(io.BytesIO(data))
+    if form != "jsonl" or len(head) < 2:
+        return problems
+    from dataclasses import replace
+
+    hint = "this looks like JSONL: give the file the ending .jsonl, or say --jsonl"
+    return [replace(problems[0], hint=hint)]
