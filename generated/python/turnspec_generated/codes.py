@@ -1002,6 +1002,30 @@ CODES: dict[str, CodeInfo] = {
             "pointer": "/1",
         },
     ),
+    "empty_reasoning": CodeInfo(
+        "Reasoning without text",
+        "A reasoning block has no text, or white space only. There is nothing to pass back, and whether the provider takes it is not settled.",
+        "Remove the block.",
+        "rule",
+        "warning",
+        "0.1.0",
+        {
+            "op": "rules",
+            "format": "anthropic",
+            "messages": [
+                {"role": "user", "blocks": [{"type": "text", "text": "Hi"}]},
+                {
+                    "role": "assistant",
+                    "blocks": [
+                        {"type": "reasoning", "text": "", "signature": "c2ln"},
+                        {"type": "text", "text": "Hello."},
+                    ],
+                },
+                {"role": "user", "blocks": [{"type": "text", "text": "?"}]},
+            ],
+            "pointer": "/1/blocks/0",
+        },
+    ),
     "ends_with_assistant": CodeInfo(
         "The conversation ends with the assistant",
         "The last turn is the assistant's, so nothing is left to answer; several models refuse to continue it.",
@@ -1014,6 +1038,89 @@ CODES: dict[str, CodeInfo] = {
             "messages": [
                 {"role": "user", "blocks": [{"type": "text", "text": "Hi"}]},
                 {"role": "assistant", "blocks": [{"type": "text", "text": "Hello"}]},
+            ],
+            "pointer": "/1",
+        },
+    ),
+    "mixed_results": CodeInfo(
+        "Other content beside tool results",
+        "The turn that answers the assistant's calls holds something beside the results. Some models take such a turn, others refuse it.",
+        "Put what the user says into a later turn, behind the assistant's answer.",
+        "rule",
+        "warning",
+        "0.1.0",
+        {
+            "op": "rules",
+            "format": "google",
+            "messages": [
+                {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
+                {
+                    "role": "assistant",
+                    "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}],
+                },
+                {
+                    "role": "user",
+                    "blocks": [
+                        {
+                            "type": "tool_result",
+                            "tool_call_id": "c1",
+                            "blocks": [{"type": "text", "text": "x"}],
+                        },
+                        {"type": "text", "text": "And now?"},
+                    ],
+                },
+            ],
+            "pointer": "/2",
+        },
+    ),
+    "reasoning_not_first": CodeInfo(
+        "Reasoning behind other content",
+        "Assistant turns with reasoning and calls start with something else. Models that think start with their reasoning, and some refuse another order.",
+        "Move the reasoning to the front.",
+        "rule",
+        "warning",
+        "0.1.0",
+        {
+            "op": "rules",
+            "format": "anthropic",
+            "messages": [
+                {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
+                {
+                    "role": "assistant",
+                    "blocks": [
+                        {"type": "text", "text": "Well."},
+                        {"type": "reasoning", "text": "hmm", "signature": "c2ln"},
+                        {"type": "tool_call", "id": "c1", "name": "run", "input": {}},
+                    ],
+                },
+                {
+                    "role": "user",
+                    "blocks": [
+                        {
+                            "type": "tool_result",
+                            "tool_call_id": "c1",
+                            "blocks": [{"type": "text", "text": "x"}],
+                        }
+                    ],
+                },
+            ],
+            "pointer": "/1/blocks/0",
+        },
+    ),
+    "reasoning_only": CodeInfo(
+        "A turn of nothing but reasoning",
+        "The assistant turn holds reasoning only. It is sent with an empty content, which some backends refuse.",
+        "Add what the assistant said or called after the reasoning, or remove the turn.",
+        "rule",
+        "warning",
+        "0.1.0",
+        {
+            "op": "rules",
+            "format": "openai",
+            "messages": [
+                {"role": "user", "blocks": [{"type": "text", "text": "Hi"}]},
+                {"role": "assistant", "blocks": [{"type": "reasoning", "text": "hmm"}]},
+                {"role": "user", "blocks": [{"type": "text", "text": "?"}]},
             ],
             "pointer": "/1",
         },
@@ -1045,6 +1152,98 @@ CODES: dict[str, CodeInfo] = {
                 },
             ],
             "pointer": "/2/blocks/0",
+        },
+    ),
+    "results_split": CodeInfo(
+        "Results in several turns",
+        "Results of calls that were made together stand in several user turns, or not in the first. Providers want them in one turn, so a conversion gathers them there.",
+        "Put all results into the first user turn after the calls.",
+        "rule",
+        "warning",
+        "0.1.0",
+        {
+            "op": "rules",
+            "messages": [
+                {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
+                {
+                    "role": "assistant",
+                    "blocks": [
+                        {"type": "tool_call", "id": "c1", "name": "run", "input": {}},
+                        {"type": "tool_call", "id": "c2", "name": "run", "input": {}},
+                    ],
+                },
+                {
+                    "role": "user",
+                    "blocks": [
+                        {
+                            "type": "tool_result",
+                            "tool_call_id": "c1",
+                            "blocks": [{"type": "text", "text": "x"}],
+                        }
+                    ],
+                },
+                {
+                    "role": "user",
+                    "blocks": [
+                        {
+                            "type": "tool_result",
+                            "tool_call_id": "c2",
+                            "blocks": [{"type": "text", "text": "y"}],
+                        }
+                    ],
+                },
+            ],
+            "pointer": "/3/blocks/0",
+        },
+    ),
+    "starts_with_assistant": CodeInfo(
+        "The conversation starts with the assistant",
+        "The first turn behind the system turns is the assistant's. Older models and some platforms refuse such a request.",
+        "Start with the user turn that the assistant answers.",
+        "rule",
+        "warning",
+        "0.1.0",
+        {
+            "op": "rules",
+            "format": "anthropic",
+            "messages": [
+                {"role": "assistant", "blocks": [{"type": "text", "text": "How can I help?"}]},
+                {"role": "user", "blocks": [{"type": "text", "text": "Hi"}]},
+            ],
+            "pointer": "/0",
+        },
+    ),
+    "text_after_call": CodeInfo(
+        "Text behind a call",
+        "Assistant turns with calls end in text. The model's own turns end with their calls, and whether another end is taken everywhere is not settled.",
+        "Move the text before the calls.",
+        "rule",
+        "warning",
+        "0.1.0",
+        {
+            "op": "rules",
+            "format": "anthropic",
+            "messages": [
+                {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
+                {
+                    "role": "assistant",
+                    "blocks": [
+                        {"type": "tool_call", "id": "c1", "name": "run", "input": {}},
+                        {"type": "text", "text": "I called it."},
+                    ],
+                },
+                {
+                    "role": "user",
+                    "blocks": [
+                        {
+                            "type": "tool_result",
+                            "tool_call_id": "c1",
+                            "blocks": [{"type": "text", "text": "x"}],
+                        }
+                    ],
+                },
+            ],
+            "pointer": "/1/blocks/1",
         },
     ),
     "unportable_id": CodeInfo(
@@ -1090,6 +1289,57 @@ CODES: dict[str, CodeInfo] = {
                 {"role": "user", "blocks": [{"type": "tool_result", "tool_call_id": "c1", "blocks": []}]},
             ],
             "pointer": "/1/blocks/0/input/id",
+        },
+    ),
+    "unsigned_call": CodeInfo(
+        "A call that the provider has not signed",
+        "Newer models want a signature for the first call of each assistant turn behind the last thing that the user said. Calls from another model or written by hand have none.",
+        'Send with request_arguments(payload, "google", unsigned_calls="sentinel"), or use a model that does not ask for it.',
+        "rule",
+        "warning",
+        "0.1.0",
+        {
+            "op": "rules",
+            "format": "google",
+            "messages": [
+                {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
+                {
+                    "role": "assistant",
+                    "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}],
+                },
+                {
+                    "role": "user",
+                    "blocks": [
+                        {
+                            "type": "tool_result",
+                            "tool_call_id": "c1",
+                            "blocks": [{"type": "text", "text": "x"}],
+                        }
+                    ],
+                },
+            ],
+            "pointer": "/1/blocks/0",
+        },
+    ),
+    "unsigned_reasoning": CodeInfo(
+        "Reasoning without a signature",
+        "The reasoning block has no signature. The provider takes back only reasoning that it has signed itself.",
+        "Keep the signature that came with the reasoning, or drop the reasoning for this provider.",
+        "rule",
+        "warning",
+        "0.1.0",
+        {
+            "op": "rules",
+            "format": "anthropic",
+            "messages": [
+                {"role": "user", "blocks": [{"type": "text", "text": "Hi"}]},
+                {
+                    "role": "assistant",
+                    "blocks": [{"type": "reasoning", "text": "hmm"}, {"type": "text", "text": "Hello."}],
+                },
+                {"role": "user", "blocks": [{"type": "text", "text": "?"}]},
+            ],
+            "pointer": "/1/blocks/0",
         },
     ),
 }
