@@ -44,7 +44,7 @@ CHECKS: dict[str, Check] = {
     "failure_empty": Check("a failed result without blocks"),
     "in_role": Check("a block of kind `of` in a turn of the role", ("of", "role")),
     # turns
-    "no_turn": Check("the conversation (pointer \"\"), where it has no turn with a block"),
+    "no_turn": Check('the conversation (pointer ""), where it has no turn with a block'),
     "turn_empty": Check("a turn without blocks"),
     "turn_later": Check("a turn of the role behind one of another role", ("role",)),
     "turn_first": Check("the first turn that is no system turn, where it has the role", ("role",)),
@@ -61,7 +61,9 @@ CHECKS: dict[str, Check] = {
     "call_open": Check("a call without a result in the run right after, where nothing but results follows its run"),
     "result_unasked": Check("a result that answers no call of the run of assistant turns right before"),
     "results_disordered": Check("a result in its run that stands before the result of an earlier call"),
-    "results_scattered": Check("a result that answers a call of the run right before, but not in the first turn of its run"),
+    "results_scattered": Check(
+        "a result that answers a call of the run right before, but not in the first turn of its run"
+    ),
     "results_mixed": Check(
         "the first turn of a run that answers calls, where it holds another block (empty text does not count)"
     ),

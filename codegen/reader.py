@@ -73,18 +73,21 @@ class _Reader:
                 for name, item in message["roles"].items()
             ),
             containers=tuple(
-                ir.Container(name, item["union"], item["description"])
-                for name, item in message["containers"].items()
+                ir.Container(name, item["union"], item["description"]) for name, item in message["containers"].items()
             ),
             message=message,
             message_fields=self.fields(message["schema"], skip="role"),
             sets=tuple(
                 ir.BlockSet(
-                    item["name"], item["status"], item["description"], item["since"],
-                    tuple(self.blocks[kind] for kind in item["blocks"]), item["sha256"],
+                    item["name"],
+                    item["status"],
+                    item["description"],
+                    item["since"],
+                    tuple(self.blocks[kind] for kind in item["blocks"]),
+                    item["sha256"],
                 )
                 for item in sets["sets"]
-            ),  # fmt: skip
+            ),
             unadvertised=sets["unadvertised"],
             errors=errors,
             rules=self.rules(),
@@ -122,14 +125,16 @@ class _Reader:
             schema=schema,
             media=media
             and ir.Media(
-                media["data"], media["type"], media.get("aliases", {}),
+                media["data"],
+                media["type"],
+                media.get("aliases", {}),
                 {kind: tuple((part[0], part[1]) for part in parts) for kind, parts in media.get("magic", {}).items()},
             ),
             text=data.get("text"),
             reasoning=data.get("reasoning"),
             call=data.get("call"),
             result=data.get("result"),
-        )  # fmt: skip
+        )
 
     def fields(self, schema: dict[str, Any], skip: str) -> tuple[ir.Field, ...]:
         found = []
@@ -161,7 +166,9 @@ class _Reader:
         names = load(self.root / "formats" / "index.json")["formats"]
         on_disk = {path.stem for path in (self.root / "formats").glob("*.json")} - {"index"}
         if on_disk != set(names):
-            raise SchemaError(f"{self.root}/formats/index.json: lists {sorted(names)}, the folder holds {sorted(on_disk)}")
+            raise SchemaError(
+                f"{self.root}/formats/index.json: lists {sorted(names)}, the folder holds {sorted(on_disk)}"
+            )
         for name in names:
             data = self.file(f"formats/{name}.json", "format")
             titles[name] = (data["title"], data["description"])
@@ -219,7 +226,10 @@ class _Reader:
             sniff=data.get("sniff", False),
             refused=refused
             and ir.Refusal(
-                tuple(refused["roles"]), tuple(refused["containers"]), refused.get("failed_results", False), refused["code"]
+                tuple(refused["roles"]),
+                tuple(refused["containers"]),
+                refused.get("failed_results", False),
+                refused["code"],
             ),
         )
 
@@ -283,8 +293,12 @@ class _Reader:
                 raise SchemaError(f"{self.root}/rules.json: errors.json knows no code {item['code']!r}")
             found.append(
                 ir.Rule(
-                    item["code"], item["severity"], item["check"], item["description"],
-                    item.get("parameters", {}), tuple(item.get("formats", ())),
+                    item["code"],
+                    item["severity"],
+                    item["check"],
+                    item["description"],
+                    item.get("parameters", {}),
+                    tuple(item.get("formats", ())),
                 )
-            )  # fmt: skip
+            )
         return tuple(found)

@@ -83,7 +83,11 @@ def _closed(title: str, schema: Schema) -> Schema:
 def _message(spec: Spec, role: Role) -> Schema:
     schema = _closed(role.title, spec.message_schema)
     schema["description"] = role.description
-    schema["properties"]["role"] = {"const": role.name, **schema["properties"]["role"], "examples": [role.name]}
+    schema["properties"]["role"] = {
+        "const": role.name,
+        **schema["properties"]["role"],
+        "examples": [role.name],
+    }
     schema["properties"]["blocks"]["items"] = _ref(role.union)
     return schema
 
@@ -114,5 +118,3 @@ def _dispatch(kind: str, tag: str, members: list[tuple[str, str]], description: 
             for value, title in members
         ],
     }
-
-

@@ -20,7 +20,7 @@ _environment = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
     keep_trailing_newline=True,
-    autoescape=False,  # noqa: S701 - this writes code, not HTML
+    autoescape=False,
 )
 _environment.filters["py"] = repr
 
@@ -39,10 +39,12 @@ def format_python(files: dict[str, str]) -> dict[str, str]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         ruff = [sys.executable, "-m", "ruff"]
-        style = ["--isolated", "--quiet", "--config", "line-length=110", "--target-version", "py311"]
+        style = ["--isolated", "--quiet", "--config", "line-length=120", "--target-version", "py311"]
         check = [*ruff, "check", "--fix", *style, "--select", "I,F401,UP", folder]
         for command in (check, [*ruff, "format", *style, folder]):
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 raise ValueError(f"ruff refuses the generated Python:\n{done.stdout}{done.stderr}")
-        return {name: Path(folder, name).read_text(encoding="utf-8") if name in python else files[name] for name in files}
+        return {
+            name: Path(folder, name).read_text(encoding="utf-8") if name in python else files[name] for name in files
+        }

@@ -7,6 +7,8 @@ None, and `full` takes over. Both come from the same data, and tests hold them a
 
 from __future__ import annotations
 
+import re
+import string
 from typing import Any
 
 from ..ir import (
@@ -56,16 +58,19 @@ def _registry(spec: Spec) -> str:
     """Which module converts to a format; modules are imported when they are needed."""
     modules = {name: f"convert_{spec.aliases.get(name, name)}" for name in spec.format_titles}
     requests = {fmt.name: _request(fmt.request) for fmt in spec.formats}
+    titles = {name: title for name, (title, _) in spec.format_titles.items()}
+    payloads = {fmt.name: _payload(fmt) for fmt in spec.formats}
+    unsigned = {fmt.name: fmt.unsigned_calls for fmt in spec.formats if fmt.unsigned_calls}
     lines = [
         HEADER + '"""The formats: their modules, what people call them, and how a payload becomes a request."""\n',
         "from __future__ import annotations\n",
         "from typing import Any\n",
         f"MODULES: dict[str, str] = {modules!r}",
-        f"TITLES: dict[str, str] = {({name: title for name, (title, _) in spec.format_titles.items()})!r}",
+        f"TITLES: dict[str, str] = {titles!r}",
         f"SAME_AS: dict[str, str] = {spec.aliases!r}",
-        f"PAYLOAD: dict[str, dict[str, str] | None] = {({fmt.name: _payload(fmt) for fmt in spec.formats})!r}",
+        f"PAYLOAD: dict[str, dict[str, str] | None] = {payloads!r}",
         f"REQUEST: dict[str, Any] = {requests!r}",
-        f"UNSIGNED_CALLS: dict[str, dict[str, str]] = {({fmt.name: fmt.unsigned_calls for fmt in spec.formats if fmt.unsigned_calls})!r}",
+        f"UNSIGNED_CALLS: dict[str, dict[str, str]] = {unsigned!r}",
     ]
     return "\n".join(lines) + "\n"
 
@@ -114,6 +119,12 @@ class FormatView:
     def located(self, role: str) -> bool:
         """Whether `fast` has to know the place of a block, for a loss that is told."""
         return any(loss.when == "set" for rule in self.in_role(role) for loss in rule.losses)
+
+    def takes_identifiers(self) -> bool:
+        """Whether every ASCII identifier fits the pattern of call ids: a test that is quicker than a match."""
+        matches = re.compile(self.fmt.call_ids.pattern or "").fullmatch
+        letters = string.ascii_letters + string.digits + "_"
+        return all(map(matches, letters)) and matches(letters * 100) is not None
 
     def places(self, rule: BlockRule) -> tuple[str, ...]:
         """Where the format takes a block, in words."""
@@ -191,11 +202,13 @@ class FormatView:
         if isinstance(item, CallField):
             return names[f"call:{item.what}"]
         if isinstance(item, If):
-            return f"({self.required(item.then, names)} if {names[item.name]} else {self.required(item.otherwise, names)})"
+            then, otherwise = self.required(item.then, names), self.required(item.otherwise, names)
+            return f"({then} if {names[item.name]} else {otherwise})"
         if isinstance(item, Slot):
             return names[item.name]
         assert isinstance(item, Or)
-        return f"{names[item.slot]} if {names['has:' + item.slot]} else ({item.then!r} if {names['has:' + item.other]} else {item.otherwise!r})"
+        empty = f"({item.then!r} if {names['has:' + item.other]} else {item.otherwise!r})"
+        return f"{names[item.slot]} if {names['has:' + item.slot]} else {empty}"
 
     def optional(self, item: Template | None, names: dict[str, str]) -> list[tuple[str, str]]:
         """(key, expression) of the optional members, which stand last."""

@@ -1,7 +1,7 @@
 """pydantic models, written by datamodel-code-generator from the `types` bundle of the newest released set.
 
-The generator gets a copy of that bundle in which the message variants are one object (placement is the work of
-`model_base`) and unions say by which key they are told apart.
+The generator gets a copy of that bundle in which the message variants are one object (placement is the
+work of `model_base`) and unions say by which key their members are told apart.
 """
 
 from __future__ import annotations
@@ -13,23 +13,37 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ..ir import Block, Spec
+from ..ir import Block, Container, Spec
 from . import bundles
 from .common import HEADER, PACKAGE, template
 
 BASE = "turnspec_generated.model_base"
 ANY_BLOCK = "Block"
-DOCSTRING = '''"""The messages and blocks of block set {name} as pydantic models: strict, closed, placement checked.
+DOCSTRING = '''"""The messages and blocks of block set {name} as pydantic models: strict, closed, placed.
 
 `type` may be left out in a call (`TextBlock(text="hi")`), but not in data.
 """'''
 FLAGS = (
-    "--input-file-type=jsonschema", "--output-model-type=pydantic_v2.BaseModel", "--target-python-version=3.11",
-    "--ignore-pyproject", "--no-formatters", "--disable-timestamp", "--disable-warnings", "--strict-refs",
-    "--skip-root-model", "--use-type-alias", "--use-annotated", "--strict-nullable", "--enum-field-as-literal=all",
-    "--use-one-literal-as-default", "--use-schema-description", "--use-field-description",
-    "--use-attribute-docstrings", "--use-single-line-docstring", "--use-double-quotes",
-)  # fmt: skip
+    "--disable-timestamp",
+    "--disable-warnings",
+    "--enum-field-as-literal=all",
+    "--ignore-pyproject",
+    "--input-file-type=jsonschema",
+    "--no-formatters",
+    "--output-model-type=pydantic_v2.BaseModel",
+    "--skip-root-model",
+    "--strict-nullable",
+    "--strict-refs",
+    "--target-python-version=3.11",
+    "--use-annotated",
+    "--use-attribute-docstrings",
+    "--use-double-quotes",
+    "--use-field-description",
+    "--use-one-literal-as-default",
+    "--use-schema-description",
+    "--use-single-line-docstring",
+    "--use-type-alias",
+)
 
 
 def emit(spec: Spec) -> dict[str, str]:
@@ -49,8 +63,7 @@ def _models(spec: Spec) -> str:
         f"--base-class-map={json.dumps(bases)}",
         f"--additional-imports={BASE}.ListOf",
     )
-    unions = [ANY_BLOCK, *{box.union for box in spec.containers for block in spec.current.blocks if box.name in _holds(block)}]
-    for union in unions:
+    for union in (ANY_BLOCK, *(box.union for box in _containers(spec))):
         if f"list[{union}]" not in text:
             raise ValueError(f"datamodel-code-generator wrote no list[{union}]; see FLAGS in {__name__}")
         text = text.replace(f"list[{union}]", f"ListOf[{union}]")
@@ -81,9 +94,8 @@ def _source(spec: Spec) -> dict[str, Any]:
     }
     message["properties"]["blocks"]["items"] = {"$ref": f"#/$defs/{ANY_BLOCK}"}
     kept = {block.title: definitions[block.title] for block in spec.current.blocks}
-    for box in spec.containers:
-        if box.union in definitions:
-            kept[box.union] = definitions[box.union] | {"discriminator": {"propertyName": "type"}}
+    for box in _containers(spec):
+        kept[box.union] = definitions[box.union] | {"discriminator": {"propertyName": "type"}}
     kept[ANY_BLOCK] = {
         "description": "A block of any type.",
         "oneOf": [{"$ref": f"#/$defs/{block.title}"} for block in spec.current.blocks],
@@ -92,6 +104,12 @@ def _source(spec: Spec) -> dict[str, Any]:
     return {"$schema": bundle["$schema"], "$ref": f"#/$defs/{title}", "$defs": kept | {title: message}}
 
 
+def _containers(spec: Spec) -> list[Container]:
+    """The containers of the blocks in the newest released set."""
+    held = {name for block in spec.current.blocks for name in _holds(block)}
+    return [box for box in spec.containers if box.name in held]
+
+
 def _holds(block: Block) -> set[str]:
-    """The containers of the block."""
+    """The names of the containers of a block."""
     return {field.container for field in block.fields if field.container}

@@ -1,192 +1,444 @@
 """The rules layer: one function of straight-line Python for the general rules, and one for each format's own.
 
-Every function makes one pass over the messages. What a check becomes stands here, one place for each check;
-what they share (pairing, media, walks through free values) is in the template.
+Each function makes one pass over the messages. A check adds its lines where they belong: at every turn, at an
+empty one, where a run ends or begins, at a block, or at the end. What is longer than a few lines (pairing,
+media, walks through free values) is a helper in the template.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from ..checks import CHECKS, checked, kind_blocks
-from ..ir import Block, Rule, Spec
+from ..checks import CHECKS, PURPOSES, checked, kind_blocks
+from ..ir import Block, Field, Rule, Spec
 from .common import HEADER, PACKAGE, template
 
 Lines = list[str]
 
-PAIRED = ("call_unanswered", "call_open", "result_unasked", "results_disordered", "results_scattered")
-RUNS = ("run_starts_otherwise", "run_ends")
-ENDS = ("turn_last", *RUNS)
-
 
 def emit(spec: Spec) -> dict[str, str]:
     rules = checked(spec)
-    names = _names(rules)
-    functions = [_Function(spec, names, "general", [rule for rule in rules if not rule.formats])]
+    constants = _constants(rules)
+    functions = [Function(spec, constants, "general", [rule for rule in rules if not rule.formats])]
     for fmt in spec.formats:
-        own = [name for name in spec.format_titles if spec.aliases.get(name, name) == fmt.name]
+        names = {name for name in spec.format_titles if spec.aliases.get(name, name) == fmt.name}
         for rule in rules:
-            if len(here := set(own) & set(rule.formats)) not in (0, len(own)):
-                raise ValueError(f"rules.json: {rule.code}: {own} are one format, but only {sorted(here)} are named")
-        functions.append(_Function(spec, names, f"for_{fmt.name}", [rule for rule in rules if fmt.name in rule.formats]))
+            if 0 < len(names & set(rule.formats)) < len(names):
+                raise ValueError(f"rules.json: {rule.code}: {sorted(names)} are one format; name all of them or none")
+        functions.append(
+            Function(spec, constants, _identifier(fmt.name), [rule for rule in rules if fmt.name in rule.formats])
+        )
+    kept = [fmt.call_ids for fmt in spec.formats if fmt.call_ids.kept]
     text = template(
         "python/rules.py.j2",
         header=HEADER,
         spec=spec,
-        names=names,
+        constants={name: _constant(rule) for name, rule in constants.items()},
         functions=functions,
-        formats={name: f"for_{spec.aliases.get(name, name)}" for name in spec.format_titles},
-        ids=_ids(spec),
-        name_patterns=sorted({fmt.name_pattern for fmt in spec.formats}),
+        formats={name: _identifier(spec.aliases.get(name, name)) for name in spec.format_titles},
+        id_patterns=tuple(sorted({ids.pattern for ids in kept if ids.pattern is not None})),
+        id_length=min((ids.max_length for ids in kept if ids.max_length is not None), default=None),
+        name_patterns=tuple(sorted({fmt.name_pattern for fmt in spec.formats})),
         media=kind_blocks(spec, "media"),
-        text=kind_blocks(spec, "text")[0],
-        call=kind_blocks(spec, "call")[0],
-        result=kind_blocks(spec, "result")[0],
+        **{kind: kind_blocks(spec, kind)[0] for kind in ("text", "call", "result")},
     )
     return {f"{PACKAGE}/rules.py": text}
 
 
-def _names(rules: Iterable[Rule]) -> dict[int, tuple[str, Rule]]:
-    """id(rule) -> the constant that stands for it, and the rule."""
-    names: dict[str, Rule] = {}
+def _constants(rules: Iterable[Rule]) -> dict[str, Rule]:
+    """A constant for each rule, named by its code; a second rule of a code gets a number."""
+    constants: dict[str, Rule] = {}
     for rule in rules:
         name, number = rule.code.upper(), 2
-        while name in names:
+        while name in constants:
             name, number = f"{rule.code.upper()}_{number}", number + 1
-        names[name] = rule
-    return {id(rule): (name, rule) for name, rule in names.items()}
+        constants[name] = rule
+    return constants
 
 
-def _ids(spec: Spec) -> dict[str, object]:
-    """What every format that keeps call ids asks of them: patterns, and the smallest greatest length."""
-    kept = [fmt.call_ids for fmt in spec.formats if fmt.call_ids.kept]
-    return {
-        "patterns": sorted({ids.pattern for ids in kept if ids.pattern is not None}),
-        "max_length": min((ids.max_length for ids in kept if ids.max_length is not None), default=None),
-    }
+def _identifier(name: str) -> str:
+    return name.replace("-", "_")
 
 
-def _indent(lines: Iterable[str]) -> Lines:
-    return ["    " + line for line in lines]
+def _constant(rule: Rule) -> str:
+    purposes = tuple(rule.parameters.get("purposes", PURPOSES))
+    return f"Rule({rule.code!r}, {rule.severity!r}, {rule.description!r}, {purposes!r})"
 
 
-def _is(value: str, blocks: Iterable[Block]) -> str:
-    """The test that a type is that of one of these blocks."""
-    titles = [block.title for block in blocks]
-    return f"{value} is {titles[0]}" if len(titles) == 1 else f"{value} in ({', '.join(titles)})"
+class Function:
+    """The parts of one generated function, as lines without the indentation of their place."""
 
-
-class _Function:
-    """The parts of one function, as the template wants them: lists of lines without indentation."""
-
-    def __init__(self, spec: Spec, names: dict[int, tuple[str, Rule]], name: str, rules: list[Rule]) -> None:
+    def __init__(self, spec: Spec, constants: dict[str, Rule], name: str, rules: list[Rule]) -> None:
         self.spec = spec
-        self.names = names
         self.name = name
-        self.rules = rules
-        self.text = kind_blocks(spec, "text")[0]
-        self.call = kind_blocks(spec, "call")[0]
-        self.result = kind_blocks(spec, "result")[0]
+        self.constants = {id(rule): constant for constant, rule in constants.items()}
+        self.text, self.call, self.result = (kind_blocks(spec, kind)[0] for kind in ("text", "call", "result"))
         self.roles = {role.name: role.title for role in spec.roles}
-        self.asking = self.roles[self.call.roles[0]]  # whose turns hold calls
-        self.answering = self.roles[self.result.roles[0]]  # whose turns hold results
-        assert set(self.checks()) <= set(CHECKS)
+        self.asking = self.roles[self.call.roles[0]]
+        self.answering = self.roles[self.result.roles[0]]
+        self.state: Lines = []  # variables
+        self.message: Lines = []  # every turn, also an empty one
+        self.empty: Lines = []  # a turn without blocks
+        self.over: Lines = []  # a run ends: its role is `speaker`, its turns are `start` to `last`
+        self.change: Lines = []  # a run begins: its role is `role`
+        self.turn: Lines = []  # a turn with blocks
+        self.late_turn: Lines = []  # the same, behind all of those
+        self.blocks: dict[tuple[str, str], Lines] = {}  # (place, type): a block
+        self.late_blocks: dict[tuple[str, str], Lines] = {}
+        self.pairs: dict[str, str] = {}  # check: what tells it, for what `paired` finds
+        self.end: Lines = []
+        for rule in rules:
+            _ADD[rule.check](self, rule)
 
-    def checks(self) -> list[str]:
-        return [rule.check for rule in self.rules]
+    # --- state that several checks share ---
 
-    def of(self, *checks: str) -> list[Rule]:
-        return [rule for rule in self.rules if rule.check in checks]
+    def keep(self, state: str) -> bool:
+        """Add a variable; whether it is new, so that the caller adds what keeps it."""
+        new = state not in self.state
+        if new:
+            self.state.append(state)
+        return new
 
-    def uses(self, *checks: str) -> bool:
-        return bool(self.of(*checks))
+    def keep_run(self) -> None:
+        if self.keep("speaker: Any = None  # the role of the run"):
+            self.state.append("start = last = -1  # its first turn, and its last so far")
+            self.change.append("start = turn")
 
-    # --- pieces of code ---
+    def keep_called(self) -> None:
+        """`called`: whether the run holds a call, counting up to the block before."""
+        self.keep_run()
+        if self.keep("called = False  # whether the run holds a call"):
+            self.change.append("called = False")
+            self.late_blocks.setdefault(("turns", self.call.type), []).append("called = True")
 
-    def tell(self, rule: Rule, path: str, note: str = '""') -> str:
-        return f"found.append(({self.names[id(rule)][0]}, ({path}), {note}))"
+    def keep_content(self, item: Block) -> None:
+        """`content`: the bytes of a media block."""
+        assert item.media
+        line = f"content = decoded(BLOCK.{item.media.data})"
+        if not any(
+            "content = decoded(" in other
+            for other in self.blocks.get((("turns" if item.roles else "results"), item.type), [])
+        ):
+            self.block(item, line)
 
-    def when(self, rule: Rule, *tests: str) -> str:
-        """An `if` with the tests, and with the purpose where the rule names one."""
-        purposes = rule.parameters.get("purposes", ["request", "training"])
-        wanted = {("request",): ["request"], ("training",): ["not request"]}.get(tuple(purposes), [])
-        return f"if {' and '.join([*wanted, *tests]) or 'True'}:"
+    def pair(self, rule: Rule) -> None:
+        """`tidy`: all calls are answered at once, in order and in one turn. Elsewhere `paired` looks closely."""
+        self.keep_run()
+        call, result = self.call.call or {}, self.result.result or {}
+        if self.keep("tidy = True  # whether all calls are answered at once, in order and in one turn"):
+            self.state += [
+                "asked: list[str] = []  # the ids of the calls of the last run",
+                "answered = 0  # how many of them have their result",
+                "home = -1  # the turn where results belong",
+            ]
+            self.change += [
+                f"if role is {self.answering}:",
+                "    home = turn",
+                "else:",
+                "    tidy = tidy and answered == len(asked)",
+                "    asked, answered = [], 0",
+            ]
+            self.block(
+                self.call,
+                f"tidy = tidy and BLOCK.{call['id']} not in asked",
+                f"asked.append(BLOCK.{call['id']})",
+            )
+            self.block(
+                self.result,
+                f"if turn == home and answered < len(asked) and asked[answered] == BLOCK.{result['call_id']}:",
+                "    answered += 1",
+                "else:",
+                "    tidy = False",
+            )
+        self.pairs[rule.check] = self.tell(rule, "*path", "note")
+
+    # --- lines ---
+
+    def block(self, item: Block, *lines: str, place: str | None = None) -> None:
+        """Add lines for a block wherever it may stand, or only in `turns` or `results`; BLOCK and PATH are filled in."""
+        content = (self.result.result or {})["content"]
+        for name, variable, path, allowed in (
+            ("turns", "block", 'turn, "blocks", place', item.roles),
+            ("results", "inner", f'turn, "blocks", place, "{content}", spot', item.containers),
+        ):
+            if allowed and place in (None, name):
+                filled = [line.replace("BLOCK", variable).replace("PATH", path) for line in lines]
+                self.blocks.setdefault((name, item.type), []).extend(filled)
+
+    def tell(self, rule: Rule, path: str, note: str = '""', allowed: str = "()") -> str:
+        place = f"({path})" if path == "" or "," in path or path == "PATH" else f"({path},)"
+        if path.startswith("*"):
+            place = path[1:]
+        return f"found.append(({self.constants[id(rule)]}, {place}, {note}, {allowed}))"
+
+    def tell_if(self, test: str, rule: Rule, path: str, note: str = '""', allowed: str = "()") -> Lines:
+        return [f"if {test}:", "    " + self.tell(rule, path, note, allowed)]
 
     def kinds(self, rule: Rule, parameter: str = "of") -> tuple[Block, ...]:
         return kind_blocks(self.spec, rule.parameters[parameter])
 
-    # --- before the turns ---
+    # --- what the template asks ---
 
-    def state(self) -> Lines:
-        lines = []
-        if self.uses("id_again"):
-            lines.append("ids: set[str] = set()")
-        if self.uses(*ENDS, *PAIRED, "results_mixed", "call_current"):
-            lines.append("speaker: Any = None  # the role of the run")
-        if self.uses(*ENDS):
-            lines += ["start = 0  # the first turn of the run", "last = -1  # the last turn with blocks"]
-        if self.uses("turn_first", "turn_later"):
-            lines.append("started = False  # whether a turn came that is no system turn")
-        if self.uses(*PAIRED, "turn_last"):
-            lines.append("asked: list[str] = []  # the ids of the calls of the last run that may call")
-        if self.uses(*PAIRED):
-            lines += [
-                "answered = 0  # how many of them have their result, in order",
-                "home = -1  # the first turn of the run that answers them",
-                "tidy = True  # whether all calls so far are answered at once, in order and in one turn",
+    def branches(self, place: str) -> dict[str, Lines]:
+        """The class of each block that is looked at in a place, and its lines."""
+        found: dict[str, Lines] = {}
+        for item in self.spec.current.blocks:
+            key = (place, item.type)
+            lines = [*self.blocks.get(key, []), *self.late_blocks.get(key, [])]
+            inside = place == "turns" and item is self.result and self.branches("results")
+            if lines or inside:
+                found[item.title] = lines
+        return found
+
+
+Add = Callable[[Function, Rule], None]
+_ADD: dict[str, Add] = {}
+
+
+def _check(name: str) -> Callable[[Add], Add]:
+    assert name in CHECKS, name
+
+    def register(add: Add) -> Add:
+        _ADD[name] = add
+        return add
+
+    return register
+
+
+def _of_type(value: str, blocks: Iterable[Block], negated: bool = False) -> str:
+    """The test that a value is (or is not) one of these blocks."""
+    titles = [item.title for item in blocks]
+    if len(titles) == 1:
+        return f"type({value}) {'is not' if negated else 'is'} {titles[0]}"
+    return f"type({value}) {'not in' if negated else 'in'} ({', '.join(titles)})"
+
+
+def _text_field(item: Block) -> str:
+    return (item.text or item.reasoning or {})["text"]
+
+
+def _free(item: Field) -> bool:
+    """Whether a field holds any JSON object."""
+    return item.type == "object"
+
+
+# --- Values ------------------------------------------------------------------------------------------------
+
+
+@_check("not_base64")
+def _not_base64(f: Function, rule: Rule) -> None:
+    for item in kind_blocks(f.spec, "media"):
+        assert item.media
+        data = item.media.data
+        f.keep_content(item)
+        f.block(item, *f.tell_if("not content", rule, f'PATH, "{data}"', f"excerpt(BLOCK.{data})"))
+
+
+@_check("other_media")
+def _other_media(f: Function, rule: Rule) -> None:
+    for item in kind_blocks(f.spec, "media"):
+        assert item.media
+        kind, tables = item.media.type, f"{item.type.upper()}_MAGIC, {item.type.upper()}_ALIASES"
+        f.keep_content(item)
+        f.block(
+            item,
+            f"if seen := other_media(content, BLOCK.{kind}, {tables}):",
+            "    " + f.tell(rule, f'PATH, "{kind}"', f"repr(BLOCK.{kind})", "(seen,)"),
+        )
+
+
+@_check("half_surrogate")
+def _half_surrogate(f: Function, rule: Rule) -> None:
+    def lines(item: Field, owner: str, path: str) -> Lines:
+        value = f"{owner}.{item.name}"
+        there = f"{value} is not None and " if item.nullable else ""
+        if _free(item):
+            return [
+                f"if {there}not clean({value}):",
+                f'    for odd in halves({value}, ({path}, "{item.name}")):',
+                "        " + f.tell(rule, "*odd"),
             ]
-        if self.uses("results_mixed"):
-            lines += ["calls = False  # whether the run before holds a call", "mixed = -1  # the turn that may be mixed"]
-        if self.uses("call_current"):
-            lines += ["current: list[Path] = []", "called = False  # whether the run holds a call already"]
-        if self.uses("no_turn"):
-            lines.append("empty = True")
-        return lines
+        return f.tell_if(f"{there}not ({value}.isascii() or encodable({value}))", rule, f'{path}, "{item.name}"')
 
-    # --- each turn ---
+    for part in f.spec.message_fields:
+        if part.type in ("string", "object"):
+            f.message += lines(part, "message", "turn")
+    for block in f.spec.current.blocks:
+        for part in block.fields:
+            if part.type in ("string", "object"):
+                f.block(block, *lines(part, "BLOCK", "PATH"))
 
-    def turn(self) -> Lines:
-        """Before the blocks of a turn are looked at; turns without blocks come here too."""
-        lines = []
-        for field in self.spec.message_fields:
-            if field.type == "object":
-                lines += self.free(f"message.{field.name}", f'turn, "{field.name}"', field.nullable, limits=[])
-        lines.append("blocks = message.blocks")
-        lines.append("if not blocks:")
-        for rule in self.of("turn_empty"):
-            lines += _indent([self.when(rule), *_indent([self.tell(rule, "turn,")])] if self.when(rule) != "if True:" else [self.tell(rule, "turn,")])
-        lines.append("    continue")
-        return lines
 
-    def starts(self) -> Lines:
-        """At the start of a turn with blocks."""
-        lines = []
-        if self.uses(*ENDS, *PAIRED, "results_mixed", "call_current", "turn_first", "turn_later", "nothing_but", "in_role"):
-            lines.append("role = type(message)")
-        if change := self.change():
-            lines += ["if role is not speaker:", *_indent(change), "    speaker = role"]
-        if self.uses("no_turn"):
-            lines.append("empty = False")
-        system = self.roles["system"]
-        for rule in self.of("turn_later"):
-            test = f"role is {self.roles[rule.parameters['role']]}"
-            lines += [self.when(rule, "started", test), *_indent([self.tell(rule, "turn,")])]
-        for rule in self.of("turn_first"):
-            test = f"role is {self.roles[rule.parameters['role']]}"
-            lines += [self.when(rule, "not started", test), *_indent([self.tell(rule, "turn,")])]
-        if self.uses("turn_first", "turn_later"):
-            lines += [f"if role is not {system}:", "    started = True"]
-        for rule in self.of("nothing_but"):
-            kinds = self.kinds(rule)
-            field = (self.text.text or {})["text"]
-            others = f"{_is('type(block)', kinds)} or (type(block) is {self.text.title} and not block.{field})"
-            lines += [
-                self.when(rule, _is("type(blocks[0])", kinds), f"all({others} for block in blocks)"),
-                *_indent([self.tell(rule, "turn,")]),
-            ]
-        others = f"any(more_than_result(block) for block in blocks)"
-        if self.uses("results_mixed"):
-            lines += [f"if role is {self.answering} and home_turn == turn:"] if False else []
-        if self.uses("call_current"):
-            lines += [f"if role is {self.answering} and {others}:", "    current = []"]
-        return lines
+@_check("integer_beyond")
+def _integer_beyond(f: Function, rule: Rule) -> None:
+    name, limit = (f.call.call or {})["input"], rule.parameters["limit"]
+    f.block(
+        f.call,
+        f"if not within(BLOCK.{name}, {limit}):",
+        f'    for odd, number in integers(BLOCK.{name}, (PATH, "{name}"), {limit}):',
+        "        " + f.tell(rule, "*odd", "number"),
+    )
+
+
+@_check("id_unportable")
+def _id_unportable(f: Function, rule: Rule) -> None:
+    name = (f.call.call or {})["id"]
+    f.block(
+        f.call,
+        *f.tell_if(f"not portable_id(BLOCK.{name})", rule, f'PATH, "{name}"', f"repr(BLOCK.{name})", "ID_PATTERNS"),
+    )
+
+
+@_check("name_unportable")
+def _name_unportable(f: Function, rule: Rule) -> None:
+    name = (f.call.call or {})["name"]
+    f.block(
+        f.call,
+        *f.tell_if(
+            f"not portable_name(BLOCK.{name})",
+            rule,
+            f'PATH, "{name}"',
+            f"repr(BLOCK.{name})",
+            "NAME_PATTERNS",
+        ),
+    )
+
+
+@_check("id_again")
+def _id_again(f: Function, rule: Rule) -> None:
+    name = (f.call.call or {})["id"]
+    f.keep("ids: set[str] = set()")
+    told = f.tell_if(f"BLOCK.{name} in ids", rule, f'PATH, "{name}"', f"repr(BLOCK.{name})")
+    f.block(f.call, *told, f"ids.add(BLOCK.{name})")
+
+
+@_check("blank")
+def _blank(f: Function, rule: Rule) -> None:
+    for item in f.kinds(rule):
+        test = f"not BLOCK.{_text_field(item)} or BLOCK.{_text_field(item)}.isspace()"
+        f.block(item, *f.tell_if(test, rule, "PATH"), place=rule.parameters["in"])
+
+
+@_check("white_space")
+def _white_space(f: Function, rule: Rule) -> None:
+    for item in f.kinds(rule):
+        f.block(
+            item,
+            *f.tell_if(f"BLOCK.{_text_field(item)}.isspace()", rule, "PATH"),
+            place=rule.parameters["in"],
+        )
+
+
+@_check("unsigned")
+def _unsigned(f: Function, rule: Rule) -> None:
+    for item in kind_blocks(f.spec, "reasoning"):
+        f.block(item, *f.tell_if(f"not BLOCK.{(item.reasoning or {})['signature']}", rule, "PATH"))
+
+
+@_check("failure_empty")
+def _failure_empty(f: Function, rule: Rule) -> None:
+    names = f.result.result or {}
+    f.block(f.result, *f.tell_if(f"BLOCK.{names['failed']} and not BLOCK.{names['content']}", rule, "PATH"))
+
+
+@_check("in_role")
+def _in_role(f: Function, rule: Rule) -> None:
+    for item in f.kinds(rule):
+        test = f"role is {f.roles[rule.parameters['role']]}"
+        f.block(item, *f.tell_if(test, rule, "PATH"), place="turns")
+
+
+# --- Turns -------------------------------------------------------------------------------------------------
+
+
+@_check("no_turn")
+def _no_turn(f: Function, rule: Rule) -> None:
+    f.end += f.tell_if("not any(message.blocks for message in messages)", rule, "")
+
+
+@_check("turn_empty")
+def _turn_empty(f: Function, rule: Rule) -> None:
+    f.empty.append(f.tell(rule, "turn"))
+
+
+@_check("turn_later")
+def _turn_later(f: Function, rule: Rule) -> None:
+    role = f.roles[rule.parameters["role"]]
+    f.keep(state := f"before_{rule.parameters['role']} = True  # whether all turns so far have this role")
+    name = state.split()[0]
+    f.turn += [
+        f"if role is not {role}:",
+        f"    {name} = False",
+        f"elif not {name}:",
+        "    " + f.tell(rule, "turn"),
+    ]
+
+
+@_check("turn_first")
+def _turn_first(f: Function, rule: Rule) -> None:
+    if f.keep("started = False  # whether a turn came that is no system turn"):
+        f.late_turn.append(f"started = started or role is not {f.roles['system']}")
+    f.turn += f.tell_if(f"not started and role is {f.roles[rule.parameters['role']]}", rule, "turn")
+
+
+@_check("turn_last")
+def _turn_last(f: Function, rule: Rule) -> None:
+    f.keep_called()
+    f.end += f.tell_if(f"speaker is {f.roles[rule.parameters['role']]} and not called", rule, "last")
+
+
+@_check("nothing_but")
+def _nothing_but(f: Function, rule: Rule) -> None:
+    kinds = f.kinds(rule)
+    other = f"{_of_type('block', kinds)} or (type(block) is {f.text.title} and not block.{_text_field(f.text)})"
+    any_of = f"any({_of_type('block', kinds)} for block in blocks)"
+    f.turn += f.tell_if(f"all({other} for block in blocks) and {any_of}", rule, "turn")
+
+
+# --- Runs of assistant turns -------------------------------------------------------------------------------
+
+
+@_check("run_ends")
+def _run_ends(f: Function, rule: Rule) -> None:
+    f.keep_run()
+    tests = [f"speaker is {f.asking}", "(ending := edge(messages, range(last, start - 1, -1), -1))"]
+    tests.append(_of_type("ending[0]", f.kinds(rule)))
+    if "beside" in rule.parameters:
+        tests.append(f"holds(messages[start : last + 1], ({', '.join(b.title for b in f.kinds(rule, 'beside'))},))")
+    f.over += f.tell_if(" and ".join(tests), rule, "*ending[1]")
+
+
+@_check("run_starts_otherwise")
+def _run_starts_otherwise(f: Function, rule: Rule) -> None:
+    f.keep_run()
+    of, beside = (f"({', '.join(item.title for item in f.kinds(rule, name))},)" for name in ("of", "beside"))
+    tests = [f"speaker is {f.asking}", "(beginning := edge(messages, range(start, last + 1), 1))"]
+    tests.append(_of_type("beginning[0]", f.kinds(rule), negated=True))
+    tests += [f"holds(messages[start : last + 1], {kinds})" for kinds in (of, beside)]
+    f.over += f.tell_if(" and ".join(tests), rule, "*beginning[1]")
+
+
+# --- Calls and results -------------------------------------------------------------------------------------
+
+for _name in ("call_unanswered", "call_open", "result_unasked", "results_disordered", "results_scattered"):
+    _check(_name)(Function.pair)
+
+
+@_check("results_mixed")
+def _results_mixed(f: Function, rule: Rule) -> None:
+    f.keep_called()
+    f.keep("mixed = -1  # the turn that answers calls and holds something else")
+    f.change.insert(0, f"mixed = turn if called and role is {f.answering} and more_than_results(blocks) else -1")
+    f.block(f.result, "if mixed >= 0:", "    " + f.tell(rule, "mixed"), "    mixed = -1")
+
+
+@_check("call_current")
+def _call_current(f: Function, rule: Rule) -> None:
+    f.keep_called()
+    f.keep("current: list[Path] = []")
+    f.turn += [f"if role is {f.answering} and more_than_results(blocks):", "    current = []"]
+    f.block(f.call, "if not called:", "    current.append((PATH,))")
+    f.end += ["for path in current:", "    " + f.tell(rule, "*path")]
+
+
+assert _ADD.keys() == CHECKS.keys()

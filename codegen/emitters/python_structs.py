@@ -10,13 +10,16 @@ PYTHON = {"string": "str", "object": "dict[str, Any]", "boolean": "bool", "integ
 
 def emit(spec: Spec) -> dict[str, str]:
     containers = {item.name: item.union for item in spec.containers}
+    about = '"""The generated half of turnspec: data and straight-line code, made from its schema."""\n'
+    pairs = [(item, _order(item)) for item in spec.sets]
+    current = {"set": spec.current, "ordered": _order(spec.current)}
     common = {"header": HEADER, "spec": spec, "python_type": python_type, "containers": containers}
     return {
-        f"{PACKAGE}/__init__.py": HEADER + '"""The generated half of turnspec: data and straight-line code, made from its schema."""\n',
+        f"{PACKAGE}/__init__.py": HEADER + about,
         f"{PACKAGE}/py.typed": "",
-        f"{PACKAGE}/structs.py": template("python/structs.py.j2", **common, set=spec.current, ordered=_order(spec.current)),
-        f"{PACKAGE}/exact.py": template("python/exact.py.j2", **common, sets=[(item, _order(item)) for item in spec.sets], prefix=_prefix),
-    }  # fmt: skip
+        f"{PACKAGE}/structs.py": template("python/structs.py.j2", **common, **current),
+        f"{PACKAGE}/exact.py": template("python/exact.py.j2", **common, sets=pairs, prefix=_prefix),
+    }
 
 
 def python_type(item: Field, unions: dict[str, str], prefix: str = "") -> str:

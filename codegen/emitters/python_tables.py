@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir import BlockSet, Field, Spec
+from ..ir import BlockSet, Const, Field, Object, Spec
 from .common import HEADER, PACKAGE
 
 
@@ -19,6 +19,7 @@ def emit(spec: Spec) -> dict[str, str]:
 def _names(spec: Spec) -> str:
     """Names that a light import needs: nothing but tuples and dicts of strings."""
     sets = {item.name: item.types for item in spec.sets}
+    texts = {item.name: (item.status, item.description) for item in spec.sets}
     lines = [
         HEADER + '"""The names of block types, block sets, roles and formats."""\n',
         f"MESSAGE_BLOCK_TYPES: tuple[str, ...] = {spec.current.types!r}",
@@ -30,8 +31,8 @@ def _names(spec: Spec) -> str:
         f"FORMATS: tuple[str, ...] = {tuple(spec.format_titles)!r}",
         "PURPOSES: tuple[str, ...] = ('request', 'training')",
         f"CONVERSATION_KEY = {spec.message['task']['key']!r}",
-        f"MODELS: dict[str, str] = {({block.title: block.type for block in spec.current.blocks})!r}",
-        f"SET_TEXTS: dict[str, tuple[str, str]] = {({item.name: (item.status, item.description) for item in spec.sets})!r}",
+        f"MODELS: dict[str, str] = { ({block.title: block.type for block in spec.current.blocks})!r}",
+        f"SET_TEXTS: dict[str, tuple[str, str]] = {texts!r}",
     ]
     return "\n".join(lines) + "\n"
 
@@ -51,10 +52,11 @@ def _tables(spec: Spec) -> str:
         "    blocks: dict[str, dict[str, Field]]",
         "    places: dict[str, tuple[str, ...]]\n\n",
         f"ROLES: tuple[str, ...] = {tuple(role.name for role in spec.roles)!r}",
-        f"FIELD_ORDER: dict[str, int] = {({name: rank for rank, name in enumerate(spec.field_order)})!r}",
+        f"FIELD_ORDER: dict[str, int] = { ({name: rank for rank, name in enumerate(spec.field_order)})!r}",
         f"FREE_FIELDS: frozenset[str] = frozenset({sorted(_free(spec))!r})",
         f"MESSAGE: dict[str, Field] = {_fields(spec.message_fields)}",
-        f"BLOCK_TITLES: dict[str, str] = {({block.type: block.title for block in spec.blocks})!r}",
+        f"FOREIGN: dict[str, str] = {_foreign(spec)!r}  # what provider formats call the blocks",
+        f"BLOCK_TITLES: dict[str, str] = { ({block.type: block.title for block in spec.blocks})!r}",
         "SETS: dict[str, Set] = {",
         *(f"    {item.name!r}: {_set(spec, item)}," for item in spec.sets),
         "}",
@@ -66,6 +68,21 @@ def _free(spec: Spec) -> set[str]:
     """The names of fields that hold any JSON object."""
     fields = [item for block in spec.blocks for item in block.fields] + list(spec.message_fields)
     return {item.name for item in fields if item.type == "object"}
+
+
+def _foreign(spec: Spec) -> dict[str, str]:
+    """The tags, or only keys, by which provider formats know each block, where these name no block of ours."""
+    found: dict[str, str] = {}
+    for fmt in spec.formats:
+        for rule in fmt.rules.values():
+            if not isinstance(rule.template, Object):
+                continue
+            members = {item.key: item.value for item in rule.template.members}
+            tag = members.get("type")
+            name = tag.value if isinstance(tag, Const) else next(iter(members))
+            if name not in fmt.rules and rule.message is None:
+                found.setdefault(name, rule.block.type)
+    return found
 
 
 def _fields(fields: tuple[Field, ...]) -> str:

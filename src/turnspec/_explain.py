@@ -12,7 +12,7 @@ from typing import Any
 
 from turnspec_generated.codes import CODES
 from turnspec_generated.names import BLOCK_SETS, CONVERSATION_KEY
-from turnspec_generated.tables import BLOCK_TITLES, MESSAGE, ROLES, SETS, Field, Set
+from turnspec_generated.tables import BLOCK_TITLES, FOREIGN, MESSAGE, ROLES, SETS, Field, Set
 
 from ._errors import Problem
 
@@ -41,15 +41,15 @@ def json_type(value: object) -> str:
     return f"Python {type(value).__name__}"
 
 
-def entry_of(document: object) -> str:
+def entry_of(document: object, key: tuple[str, ...] = (CONVERSATION_KEY,)) -> str:
     """The entry that `auto` stands for: message, conversation, task or tasks."""
     if isinstance(document, dict):
-        if CONVERSATION_KEY in document:
+        if key[0] in document:
             return "task"
         return "message" if "role" in document or "blocks" in document else "task"
     if isinstance(document, list) and document and isinstance(document[0], dict):
         first = document[0]
-        if CONVERSATION_KEY in first and "role" not in first and "blocks" not in first:
+        if key[0] in first and "role" not in first and "blocks" not in first:
             return "tasks"
     return "conversation"
 
@@ -112,7 +112,7 @@ class _Walk:
         role = value.get("role")
         if "role" in value and not isinstance(role, str):
             yield wrong_type(role, (*path, "role"), ("string",))
-        elif "role" in value and role not in ROLES:
+        elif isinstance(role, str) and role not in ROLES:
             yield make("unknown_role", (*path, "role"), f"there is no role {_quote(role)}", ROLES, _role_hint(role))
         place = role if isinstance(role, str) and role in ROLES else None
         yield from self.fields(value, path, MESSAGE, "role", "a message", place)
@@ -138,7 +138,13 @@ class _Walk:
             yield from self.fields(value, path, self.table.blocks[kind], "type", f"a {kind} block", None)
 
     def fields(
-        self, value: dict[Any, Any], path: Path, fields: dict[str, Field], tag: str, what: str, place: str | None
+        self,
+        value: dict[Any, Any],
+        path: Path,
+        fields: dict[str, Field],
+        tag: str,
+        what: str,
+        place: str | None,
     ) -> Iterator[Problem]:
         for name, field in fields.items():
             if name not in value:
@@ -202,20 +208,8 @@ def _unknown_field(name: Any, path: Path, known: tuple[str, ...], tag: str, what
     return make("unknown_field", path, f"{what} has no field {_quote(name)}", names, hint)
 
 
-_BLOCK_HINTS = {
-    "thinking": "reasoning",
-    "input_text": "text",
-    "output_text": "text",
-    "image_url": "image",
-    "input_image": "image",
-    "tool_use": "tool_call",
-    "function_call": "tool_call",
-    "function_response": "tool_result",
-}
-
-
 def _block_hint(kind: str) -> str:
-    meant = _BLOCK_HINTS.get(kind)
+    meant = FOREIGN.get(kind)
     if meant is None:
         close = difflib.get_close_matches(kind, BLOCK_TITLES, 1, 0.75)
         meant = close[0] if close else None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
+
 from turnspec_generated import structs
 from turnspec_generated.names import CURRENT
 from turnspec_generated.tables import MESSAGE, SETS
@@ -94,7 +95,9 @@ def _attributes(value: Any, tag: str, name: Any, fields: dict[str, Any]) -> dict
     return wire
 
 
-def maker(messages: list[Any]) -> tuple[Callable[[str, dict[str, Any]], Any], Callable[[Any, list[Any]], Any]]:
+def maker(
+    messages: list[Any],
+) -> tuple[Callable[[str, dict[str, Any]], Any], Callable[[Any, list[Any]], Any]]:
     """How to build a text block, and a message with other blocks, of the kind that the caller uses."""
     first = messages[0] if messages else None
     if first is None or type(first) in _STRUCTS:

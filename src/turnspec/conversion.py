@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
@@ -83,10 +84,8 @@ def convert_messages(
     module = _module(format)
     lost: list[Any] = []
     payload = None
-    try:
+    with suppress(AttributeError, TypeError, ValueError, RecursionError):  # `full` says what is wrong
         payload = module.fast(items, purpose == "training", lost)
-    except (AttributeError, TypeError, ValueError, RecursionError):
-        pass  # `full` says what is wrong
     if payload is None:
         payload, losses, problems = convert_report(items, format, purpose)
         if problems:
@@ -225,7 +224,14 @@ def downgrade_messages(messages: Iterable[Any], to: str = UNADVERTISED) -> Downg
             if block.type in known:
                 blocks.append(block)
             elif block.type in AS_IS:
-                problems.append(("unknown_block_type", (*path, "type"), f"{block.type} in block set {to}", tuple(sorted(known))))
+                problems.append(
+                    (
+                        "unknown_block_type",
+                        (*path, "type"),
+                        f"{block.type} in block set {to}",
+                        tuple(sorted(known)),
+                    )
+                )
             else:
                 try:
                     rendered = render(block, make)
@@ -235,7 +241,12 @@ def downgrade_messages(messages: Iterable[Any], to: str = UNADVERTISED) -> Downg
                 if block.detail is not None:
                     losses.append(("detail_dropped", (*path, "detail"), "", ()))
                 problems += [
-                    ("unknown_block_type", (*path, "blocks", inner), f"{item.type} in block set {to}", tuple(sorted(known)))
+                    (
+                        "unknown_block_type",
+                        (*path, "blocks", inner),
+                        f"{item.type} in block set {to}",
+                        tuple(sorted(known)),
+                    )
                     for inner, item in enumerate(rendered)
                     if item.type not in known
                 ]

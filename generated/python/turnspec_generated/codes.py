@@ -77,12 +77,7 @@ CODES: dict[str, CodeInfo] = {
         "validation",
         "error",
         "0.1.0",
-        {
-            "op": "validate",
-            "entry": "message",
-            "document": {"role": "tool", "blocks": []},
-            "pointer": "/role",
-        },
+        {"op": "validate", "entry": "message", "document": {"role": "tool", "blocks": []}, "pointer": "/role"},
     ),
     "unknown_block_type": CodeInfo(
         "Unknown block type",
@@ -122,10 +117,7 @@ CODES: dict[str, CodeInfo] = {
         {
             "op": "validate",
             "entry": "message",
-            "document": {
-                "role": "assistant",
-                "blocks": [{"type": "tool_result", "tool_call_id": "c1", "blocks": []}],
-            },
+            "document": {"role": "assistant", "blocks": [{"type": "tool_result", "tool_call_id": "c1", "blocks": []}]},
             "pointer": "/blocks/0",
         },
     ),
@@ -216,10 +208,7 @@ CODES: dict[str, CodeInfo] = {
             "purpose": "request",
             "messages": [
                 {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
-                {
-                    "role": "assistant",
-                    "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}],
-                },
+                {"role": "assistant", "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}]},
             ],
             "pointer": "/1/blocks/0",
         },
@@ -252,10 +241,7 @@ CODES: dict[str, CodeInfo] = {
             "purpose": "request",
             "messages": [
                 {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
-                {
-                    "role": "assistant",
-                    "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}],
-                },
+                {"role": "assistant", "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}]},
                 {
                     "role": "user",
                     "blocks": [{"type": "tool_result", "tool_call_id": "c1", "blocks": [], "is_error": True}],
@@ -277,10 +263,7 @@ CODES: dict[str, CodeInfo] = {
             "purpose": "request",
             "messages": [
                 {"role": "user", "blocks": [{"type": "text", "text": "Shot."}]},
-                {
-                    "role": "assistant",
-                    "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}],
-                },
+                {"role": "assistant", "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}]},
                 {
                     "role": "user",
                     "blocks": [
@@ -400,11 +383,7 @@ CODES: dict[str, CodeInfo] = {
                 {
                     "role": "user",
                     "blocks": [
-                        {
-                            "type": "tool_result",
-                            "tool_call_id": "c9",
-                            "blocks": [{"type": "text", "text": "x"}],
-                        }
+                        {"type": "tool_result", "tool_call_id": "c9", "blocks": [{"type": "text", "text": "x"}]}
                     ],
                 },
             ],
@@ -423,18 +402,11 @@ CODES: dict[str, CodeInfo] = {
             "format": "google",
             "purpose": "request",
             "messages": [
-                {
-                    "role": "assistant",
-                    "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}],
-                },
+                {"role": "assistant", "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}]},
                 {
                     "role": "user",
                     "blocks": [
-                        {
-                            "type": "tool_result",
-                            "tool_call_id": "c1",
-                            "blocks": [{"type": "text", "text": "x"}],
-                        }
+                        {"type": "tool_result", "tool_call_id": "c1", "blocks": [{"type": "text", "text": "x"}]}
                     ],
                 },
             ],
@@ -491,18 +463,11 @@ CODES: dict[str, CodeInfo] = {
             "purpose": "request",
             "messages": [
                 {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
-                {
-                    "role": "assistant",
-                    "blocks": [{"type": "tool_call", "id": "c1", "name": "my tool!", "input": {}}],
-                },
+                {"role": "assistant", "blocks": [{"type": "tool_call", "id": "c1", "name": "my tool!", "input": {}}]},
                 {
                     "role": "user",
                     "blocks": [
-                        {
-                            "type": "tool_result",
-                            "tool_call_id": "c1",
-                            "blocks": [{"type": "text", "text": "x"}],
-                        }
+                        {"type": "tool_result", "tool_call_id": "c1", "blocks": [{"type": "text", "text": "x"}]}
                     ],
                 },
             ],
@@ -570,9 +535,7 @@ CODES: dict[str, CodeInfo] = {
             "op": "convert",
             "format": "anthropic",
             "purpose": "request",
-            "messages": [
-                {"role": "user", "blocks": [{"type": "text", "text": ""}, {"type": "text", "text": "Hi"}]}
-            ],
+            "messages": [{"role": "user", "blocks": [{"type": "text", "text": ""}, {"type": "text", "text": "Hi"}]}],
             "pointer": "/0/blocks/0",
         },
     ),
@@ -623,10 +586,7 @@ CODES: dict[str, CodeInfo] = {
             "purpose": "request",
             "messages": [
                 {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
-                {
-                    "role": "assistant",
-                    "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}],
-                },
+                {"role": "assistant", "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}]},
                 {
                     "role": "user",
                     "blocks": [
@@ -655,18 +615,11 @@ CODES: dict[str, CodeInfo] = {
             "purpose": "request",
             "messages": [
                 {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
-                {
-                    "role": "assistant",
-                    "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}],
-                },
+                {"role": "assistant", "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}]},
                 {
                     "role": "user",
                     "blocks": [
-                        {
-                            "type": "tool_result",
-                            "tool_call_id": "c1",
-                            "blocks": [{"type": "text", "text": "x"}],
-                        }
+                        {"type": "tool_result", "tool_call_id": "c1", "blocks": [{"type": "text", "text": "x"}]}
                     ],
                 },
             ],
@@ -686,18 +639,11 @@ CODES: dict[str, CodeInfo] = {
             "purpose": "request",
             "messages": [
                 {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
-                {
-                    "role": "assistant",
-                    "blocks": [{"type": "tool_call", "id": "call|1", "name": "run", "input": {}}],
-                },
+                {"role": "assistant", "blocks": [{"type": "tool_call", "id": "call|1", "name": "run", "input": {}}]},
                 {
                     "role": "user",
                     "blocks": [
-                        {
-                            "type": "tool_result",
-                            "tool_call_id": "call|1",
-                            "blocks": [{"type": "text", "text": "x"}],
-                        }
+                        {"type": "tool_result", "tool_call_id": "call|1", "blocks": [{"type": "text", "text": "x"}]}
                     ],
                 },
             ],
@@ -750,11 +696,7 @@ CODES: dict[str, CodeInfo] = {
                 {
                     "role": "user",
                     "blocks": [
-                        {
-                            "type": "tool_result",
-                            "tool_call_id": "c1",
-                            "blocks": [{"type": "text", "text": "x"}],
-                        }
+                        {"type": "tool_result", "tool_call_id": "c1", "blocks": [{"type": "text", "text": "x"}]}
                     ],
                 },
             ],
@@ -799,18 +741,11 @@ CODES: dict[str, CodeInfo] = {
             "to": "v1",
             "messages": [
                 {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
-                {
-                    "role": "assistant",
-                    "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}],
-                },
+                {"role": "assistant", "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}]},
                 {
                     "role": "user",
                     "blocks": [
-                        {
-                            "type": "tool_result",
-                            "tool_call_id": "c1",
-                            "blocks": [{"type": "text", "text": "x"}],
-                        }
+                        {"type": "tool_result", "tool_call_id": "c1", "blocks": [{"type": "text", "text": "x"}]}
                     ],
                 },
             ],
@@ -830,19 +765,12 @@ CODES: dict[str, CodeInfo] = {
             "purpose": "request",
             "messages": [
                 {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
-                {
-                    "role": "assistant",
-                    "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}],
-                },
+                {"role": "assistant", "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}]},
                 {
                     "role": "user",
                     "blocks": [
                         {"type": "text", "text": "Here it is:"},
-                        {
-                            "type": "tool_result",
-                            "tool_call_id": "c1",
-                            "blocks": [{"type": "text", "text": "done"}],
-                        },
+                        {"type": "tool_result", "tool_call_id": "c1", "blocks": [{"type": "text", "text": "done"}]},
                     ],
                 },
             ],
@@ -888,10 +816,7 @@ CODES: dict[str, CodeInfo] = {
             "messages": [
                 {
                     "role": "system",
-                    "blocks": [
-                        {"type": "text", "text": "Be brief."},
-                        {"type": "text", "text": "Answer in French."},
-                    ],
+                    "blocks": [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Answer in French."}],
                 },
                 {"role": "user", "blocks": [{"type": "text", "text": "Bonjour"}]},
             ],
@@ -911,10 +836,7 @@ CODES: dict[str, CodeInfo] = {
             "purpose": "request",
             "messages": [
                 {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
-                {
-                    "role": "assistant",
-                    "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}],
-                },
+                {"role": "assistant", "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}]},
                 {
                     "role": "user",
                     "blocks": [
@@ -942,19 +864,12 @@ CODES: dict[str, CodeInfo] = {
             "purpose": "request",
             "messages": [
                 {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
-                {
-                    "role": "assistant",
-                    "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}],
-                },
+                {"role": "assistant", "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}]},
                 {"role": "assistant", "blocks": [{"type": "text", "text": "Running."}]},
                 {
                     "role": "user",
                     "blocks": [
-                        {
-                            "type": "tool_result",
-                            "tool_call_id": "c1",
-                            "blocks": [{"type": "text", "text": "x"}],
-                        }
+                        {"type": "tool_result", "tool_call_id": "c1", "blocks": [{"type": "text", "text": "x"}]}
                     ],
                 },
             ],
@@ -972,15 +887,9 @@ CODES: dict[str, CodeInfo] = {
             "op": "rules",
             "messages": [
                 {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
-                {
-                    "role": "assistant",
-                    "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}],
-                },
+                {"role": "assistant", "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}]},
                 {"role": "user", "blocks": [{"type": "tool_result", "tool_call_id": "c1", "blocks": []}]},
-                {
-                    "role": "assistant",
-                    "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}],
-                },
+                {"role": "assistant", "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}]},
                 {"role": "user", "blocks": [{"type": "tool_result", "tool_call_id": "c1", "blocks": []}]},
             ],
             "pointer": "/3/blocks/0/id",
@@ -1054,18 +963,11 @@ CODES: dict[str, CodeInfo] = {
             "format": "google",
             "messages": [
                 {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
-                {
-                    "role": "assistant",
-                    "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}],
-                },
+                {"role": "assistant", "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}]},
                 {
                     "role": "user",
                     "blocks": [
-                        {
-                            "type": "tool_result",
-                            "tool_call_id": "c1",
-                            "blocks": [{"type": "text", "text": "x"}],
-                        },
+                        {"type": "tool_result", "tool_call_id": "c1", "blocks": [{"type": "text", "text": "x"}]},
                         {"type": "text", "text": "And now?"},
                     ],
                 },
@@ -1096,11 +998,7 @@ CODES: dict[str, CodeInfo] = {
                 {
                     "role": "user",
                     "blocks": [
-                        {
-                            "type": "tool_result",
-                            "tool_call_id": "c1",
-                            "blocks": [{"type": "text", "text": "x"}],
-                        }
+                        {"type": "tool_result", "tool_call_id": "c1", "blocks": [{"type": "text", "text": "x"}]}
                     ],
                 },
             ],
@@ -1175,21 +1073,13 @@ CODES: dict[str, CodeInfo] = {
                 {
                     "role": "user",
                     "blocks": [
-                        {
-                            "type": "tool_result",
-                            "tool_call_id": "c1",
-                            "blocks": [{"type": "text", "text": "x"}],
-                        }
+                        {"type": "tool_result", "tool_call_id": "c1", "blocks": [{"type": "text", "text": "x"}]}
                     ],
                 },
                 {
                     "role": "user",
                     "blocks": [
-                        {
-                            "type": "tool_result",
-                            "tool_call_id": "c2",
-                            "blocks": [{"type": "text", "text": "y"}],
-                        }
+                        {"type": "tool_result", "tool_call_id": "c2", "blocks": [{"type": "text", "text": "y"}]}
                     ],
                 },
             ],
@@ -1235,11 +1125,7 @@ CODES: dict[str, CodeInfo] = {
                 {
                     "role": "user",
                     "blocks": [
-                        {
-                            "type": "tool_result",
-                            "tool_call_id": "c1",
-                            "blocks": [{"type": "text", "text": "x"}],
-                        }
+                        {"type": "tool_result", "tool_call_id": "c1", "blocks": [{"type": "text", "text": "x"}]}
                     ],
                 },
             ],
@@ -1261,10 +1147,7 @@ CODES: dict[str, CodeInfo] = {
                     "role": "assistant",
                     "blocks": [{"type": "tool_call", "id": "functions.run:0", "name": "run", "input": {}}],
                 },
-                {
-                    "role": "user",
-                    "blocks": [{"type": "tool_result", "tool_call_id": "functions.run:0", "blocks": []}],
-                },
+                {"role": "user", "blocks": [{"type": "tool_result", "tool_call_id": "functions.run:0", "blocks": []}]},
             ],
             "pointer": "/1/blocks/0/id",
         },
@@ -1282,9 +1165,7 @@ CODES: dict[str, CodeInfo] = {
                 {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
                 {
                     "role": "assistant",
-                    "blocks": [
-                        {"type": "tool_call", "id": "c1", "name": "run", "input": {"id": 9007199254740993}}
-                    ],
+                    "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {"id": 9007199254740993}}],
                 },
                 {"role": "user", "blocks": [{"type": "tool_result", "tool_call_id": "c1", "blocks": []}]},
             ],
@@ -1303,18 +1184,11 @@ CODES: dict[str, CodeInfo] = {
             "format": "google",
             "messages": [
                 {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
-                {
-                    "role": "assistant",
-                    "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}],
-                },
+                {"role": "assistant", "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}]},
                 {
                     "role": "user",
                     "blocks": [
-                        {
-                            "type": "tool_result",
-                            "tool_call_id": "c1",
-                            "blocks": [{"type": "text", "text": "x"}],
-                        }
+                        {"type": "tool_result", "tool_call_id": "c1", "blocks": [{"type": "text", "text": "x"}]}
                     ],
                 },
             ],

@@ -10,7 +10,6 @@ from .steps import (
     arrange,
     check_text,
     check_value,
-    clean,
     drop_blank,
     encodable,
     handles,
@@ -32,6 +31,7 @@ from .structs import (
     ToolCallBlock,
     ToolResultBlock,
     UserMessage,
+    encode,
 )
 
 FORMAT = "anthropic"
@@ -59,7 +59,7 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
     inner_parts: list[Any]
     content: list[Any]
     talking = False  # whether the turn before is the assistant's: runs of them are for `full`
-    for index, message in enumerate(messages):
+    for message in messages:
         speaker = type(message)
         if speaker is UserMessage:
             talking = False
@@ -84,10 +84,7 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                         return None
                     other = True
                     content.append(
-                        {
-                            "type": "image",
-                            "source": {"type": "base64", "media_type": media_type, "data": data},
-                        }
+                        {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
                     )
                 elif kind is ToolResultBlock:
                     if other:
@@ -113,10 +110,7 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                             if media_type not in IMAGE_TYPES or not usual(data, media_type, IMAGE_MAGIC):
                                 return None
                             inner_parts.append(
-                                {
-                                    "type": "image",
-                                    "source": {"type": "base64", "media_type": media_type, "data": data},
-                                }
+                                {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
                             )
                         else:
                             return None
@@ -168,16 +162,13 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                         if len(known_names) > 1000:
                             known_names.clear()
                         known_names.add(name)
-                    if handle in seen or not fits(handle):
+                    if handle in seen or not ((handle.isascii() and handle.isidentifier()) or fits(handle)):
                         return None
                     seen.add(handle)
                     waiting[handle] = name
                     arguments = block.input
-                    if not clean(arguments):
-                        return None
-                    content.append(
-                        {"type": "tool_use", "id": handle, "name": name, "input": arguments.copy()}
-                    )
+                    encode(arguments)  # raises for halves of surrogate pairs
+                    content.append({"type": "tool_use", "id": handle, "name": name, "input": arguments.copy()})
                 else:
                     return None
 
@@ -218,18 +209,9 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
                 report.lose("system_joined", path)
             joined.append(block.text)
         elif type(block) is ImageBlock:
-            report.refuse(
-                "image_placement", path, "", ("a turn of role user", "a tool_result that did not fail")
-            )
+            report.refuse("image_placement", path, "", ("a turn of role user", "a tool_result that did not fail"))
             data, media_type = media(
-                block.data,
-                block.mimeType,
-                path,
-                ("data", "mimeType"),
-                IMAGE_ALIASES,
-                IMAGE_TYPES,
-                IMAGE_MAGIC,
-                report,
+                block.data, block.mimeType, path, ("data", "mimeType"), IMAGE_ALIASES, IMAGE_TYPES, IMAGE_MAGIC, report
             )
     system = "\n\n".join(joined) if joined else None
     if system is not None and white_space(system):
@@ -259,10 +241,7 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
             elif kind is ImageBlock:
                 if turn.role in ("system", "assistant"):
                     report.refuse(
-                        "image_placement",
-                        path,
-                        "",
-                        ("a turn of role user", "a tool_result that did not fail"),
+                        "image_placement", path, "", ("a turn of role user", "a tool_result that did not fail")
                     )
                 data, media_type = media(
                     block.data,
@@ -274,9 +253,7 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
                     IMAGE_MAGIC,
                     report,
                 )
-                content.append(
-                    {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
-                )
+                content.append({"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}})
             elif kind is ReasoningBlock:
                 check_text(block.text, (*path, "text"), report)
                 check_text(block.signature or "", (*path, "signature"), report)
@@ -286,14 +263,10 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
                 content.append(part)
             elif kind is ToolCallBlock:
                 if not named(block.name):
-                    report.refuse(
-                        "unportable_name", (*path, "name"), repr(block.name), ("[a-zA-Z0-9_-]{1,128}",)
-                    )
+                    report.refuse("unportable_name", (*path, "name"), repr(block.name), ("[a-zA-Z0-9_-]{1,128}",))
                 check_value(block.input, (*path, "input"), report)
                 check_text(item.handle, (*path, "id"), report)
-                content.append(
-                    {"type": "tool_use", "id": item.handle, "name": block.name, "input": dict(block.input)}
-                )
+                content.append({"type": "tool_use", "id": item.handle, "name": block.name, "input": dict(block.input)})
             elif kind is ToolResultBlock:
                 check_text(item.handle, (*path, "tool_call_id"), report)
                 inner_parts = []
@@ -324,10 +297,7 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
                             report,
                         )
                         inner_parts.append(
-                            {
-                                "type": "image",
-                                "source": {"type": "base64", "media_type": media_type, "data": data},
-                            }
+                            {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
                         )
                 if block.is_error and not inner_parts:
                     report.refuse("empty_error_result", path)

@@ -10,7 +10,6 @@ from .steps import (
     arrange,
     check_text,
     check_value,
-    clean,
     drop_blank,
     empty,
     encodable,
@@ -31,6 +30,7 @@ from .structs import (
     ToolCallBlock,
     ToolResultBlock,
     UserMessage,
+    encode,
 )
 
 FORMAT = "google"
@@ -56,7 +56,7 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
     inner_parts: list[Any]
     content: list[Any]
     talking = False  # whether the turn before is the assistant's: runs of them are for `full`
-    for index, message in enumerate(messages):
+    for message in messages:
         speaker = type(message)
         if speaker is UserMessage:
             talking = False
@@ -144,8 +144,7 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                         known_names.add(name)
                     waiting.append((handle, name))
                     arguments = block.input
-                    if not clean(arguments):
-                        return None
+                    encode(arguments)  # raises for halves of surrogate pairs
                     content.append({"function_call": {"name": name, "args": arguments.copy()}})
                 else:
                     return None
@@ -187,14 +186,7 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
         elif type(block) is ImageBlock:
             report.refuse("image_placement", path, "", ("a turn of role user", "a turn of role assistant"))
             data, media_type = media(
-                block.data,
-                block.mimeType,
-                path,
-                ("data", "mimeType"),
-                IMAGE_ALIASES,
-                IMAGE_TYPES,
-                None,
-                report,
+                block.data, block.mimeType, path, ("data", "mimeType"), IMAGE_ALIASES, IMAGE_TYPES, None, report
             )
     system = "\n\n".join(joined) if joined else None
     if system is not None and white_space(system):
@@ -222,18 +214,9 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
                 content.append({"text": block.text})
             elif kind is ImageBlock:
                 if turn.role in ("system",):
-                    report.refuse(
-                        "image_placement", path, "", ("a turn of role user", "a turn of role assistant")
-                    )
+                    report.refuse("image_placement", path, "", ("a turn of role user", "a turn of role assistant"))
                 data, media_type = media(
-                    block.data,
-                    block.mimeType,
-                    path,
-                    ("data", "mimeType"),
-                    IMAGE_ALIASES,
-                    IMAGE_TYPES,
-                    None,
-                    report,
+                    block.data, block.mimeType, path, ("data", "mimeType"), IMAGE_ALIASES, IMAGE_TYPES, None, report
                 )
                 content.append({"inline_data": {"mime_type": media_type, "data": data}})
             elif kind is ReasoningBlock:
@@ -241,10 +224,7 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
             elif kind is ToolCallBlock:
                 if not named(block.name):
                     report.refuse(
-                        "unportable_name",
-                        (*path, "name"),
-                        repr(block.name),
-                        ("[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}",),
+                        "unportable_name", (*path, "name"), repr(block.name), ("[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}",)
                     )
                 check_value(block.input, (*path, "input"), report)
                 report.lose("id_dropped", (*path, "id"))
@@ -260,10 +240,7 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
                         inner_parts.append(inner.text)
                     elif type(inner) is ImageBlock:
                         report.refuse(
-                            "image_placement",
-                            inner_path,
-                            "",
-                            ("a turn of role user", "a turn of role assistant"),
+                            "image_placement", inner_path, "", ("a turn of role user", "a turn of role assistant")
                         )
                         data, media_type = media(
                             inner.data,
@@ -294,9 +271,7 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
             out.append({"role": "user", "parts": (content)})
         elif turn.role == "assistant" and (content):
             out.append({"role": "model", "parts": (content)})
-    first_call = (
-        next((item for item in turns[0].items if type(item.block) is ToolCallBlock), None) if turns else None
-    )
+    first_call = next((item for item in turns[0].items if type(item.block) is ToolCallBlock), None) if turns else None
     if first_call:
         report.refuse("starts_with_call", first_call.path)
     if not out:

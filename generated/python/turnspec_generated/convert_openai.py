@@ -82,9 +82,7 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                     data, media_type = block.data, block.mimeType
                     if media_type not in IMAGE_TYPES or not usual(data, media_type, None):
                         return None
-                    content.append(
-                        {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}}
-                    )
+                    content.append({"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}})
                 elif kind is ToolResultBlock:
                     if content:
                         return None
@@ -112,9 +110,7 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
             if waiting:
                 return None
             if content:
-                out.append(
-                    {"role": "user", "content": (text if len(content) == 1 and texts == 1 else content)}
-                )
+                out.append({"role": "user", "content": (text if len(content) == 1 and texts == 1 else content)})
         elif speaker is AssistantMessage:
             blocks = message.blocks
             if not blocks:
@@ -154,11 +150,7 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                         if len(known_names) > 1000:
                             known_names.clear()
                         known_names.add(name)
-                    if (
-                        handle in waiting
-                        or not 0 < len(handle) <= 40
-                        or not (handle.isascii() or encodable(handle))
-                    ):
+                    if handle in waiting or not 0 < len(handle) <= 40 or not (handle.isascii() or encodable(handle)):
                         return None
                     waiting[handle] = name
                     arguments = block.input
@@ -251,21 +243,12 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
                 if turn.role in ("system", "assistant"):
                     report.refuse("image_placement", path, "", ("a turn of role user",))
                 data, media_type = media(
-                    block.data,
-                    block.mimeType,
-                    path,
-                    ("data", "mimeType"),
-                    IMAGE_ALIASES,
-                    IMAGE_TYPES,
-                    None,
-                    report,
+                    block.data, block.mimeType, path, ("data", "mimeType"), IMAGE_ALIASES, IMAGE_TYPES, None, report
                 )
                 if rank > 1:
                     report.lose("order_lost", path)
                 rank = max(rank, 1)
-                content.append(
-                    {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}}
-                )
+                content.append({"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}})
             elif kind is ReasoningBlock:
                 check_text(block.text, (*path, "text"), report)
                 if block.signature:
@@ -278,9 +261,7 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
                 reasoning.append(block.text)
             elif kind is ToolCallBlock:
                 if not named(block.name):
-                    report.refuse(
-                        "unportable_name", (*path, "name"), repr(block.name), ("[a-zA-Z0-9_-]{1,64}",)
-                    )
+                    report.refuse("unportable_name", (*path, "name"), repr(block.name), ("[a-zA-Z0-9_-]{1,64}",))
                 check_text(item.handle, (*path, "id"), report)
                 if rank > 2:
                     report.lose("order_lost", path)

@@ -33,9 +33,7 @@ V1UserBlock: TypeAlias = V1TextBlock | V1ImageBlock
 V1AssistantBlock: TypeAlias = V1TextBlock | V1ImageBlock
 
 
-class V1SystemMessage(
-    Struct, tag_field="role", tag="system", frozen=True, forbid_unknown_fields=True, gc=False
-):
+class V1SystemMessage(Struct, tag_field="role", tag="system", frozen=True, forbid_unknown_fields=True, gc=False):
     blocks: list[V1SystemBlock]
     detail: dict[str, Any] | None | UnsetType = UNSET
 
@@ -45,9 +43,7 @@ class V1UserMessage(Struct, tag_field="role", tag="user", frozen=True, forbid_un
     detail: dict[str, Any] | None | UnsetType = UNSET
 
 
-class V1AssistantMessage(
-    Struct, tag_field="role", tag="assistant", frozen=True, forbid_unknown_fields=True, gc=False
-):
+class V1AssistantMessage(Struct, tag_field="role", tag="assistant", frozen=True, forbid_unknown_fields=True, gc=False):
     blocks: list[V1AssistantBlock]
     detail: dict[str, Any] | None | UnsetType = UNSET
 
@@ -66,17 +62,13 @@ class V2ImageBlock(Struct, tag_field="type", tag="image", frozen=True, forbid_un
     detail: dict[str, Any] | None | UnsetType = UNSET
 
 
-class V2ReasoningBlock(
-    Struct, tag_field="type", tag="reasoning", frozen=True, forbid_unknown_fields=True, gc=False
-):
+class V2ReasoningBlock(Struct, tag_field="type", tag="reasoning", frozen=True, forbid_unknown_fields=True, gc=False):
     text: str
     signature: str | None | UnsetType = UNSET
     detail: dict[str, Any] | None | UnsetType = UNSET
 
 
-class V2ToolCallBlock(
-    Struct, tag_field="type", tag="tool_call", frozen=True, forbid_unknown_fields=True, gc=False
-):
+class V2ToolCallBlock(Struct, tag_field="type", tag="tool_call", frozen=True, forbid_unknown_fields=True, gc=False):
     id: str
     name: str
     input: dict[str, Any]
@@ -86,9 +78,7 @@ class V2ToolCallBlock(
 V2ToolResultContent: TypeAlias = V2TextBlock | V2ImageBlock
 
 
-class V2ToolResultBlock(
-    Struct, tag_field="type", tag="tool_result", frozen=True, forbid_unknown_fields=True, gc=False
-):
+class V2ToolResultBlock(Struct, tag_field="type", tag="tool_result", frozen=True, forbid_unknown_fields=True, gc=False):
     tool_call_id: str
     blocks: list[V2ToolResultContent]
     is_error: bool | UnsetType = UNSET
@@ -100,9 +90,7 @@ V2UserBlock: TypeAlias = V2TextBlock | V2ImageBlock | V2ToolResultBlock
 V2AssistantBlock: TypeAlias = V2TextBlock | V2ImageBlock | V2ReasoningBlock | V2ToolCallBlock
 
 
-class V2SystemMessage(
-    Struct, tag_field="role", tag="system", frozen=True, forbid_unknown_fields=True, gc=False
-):
+class V2SystemMessage(Struct, tag_field="role", tag="system", frozen=True, forbid_unknown_fields=True, gc=False):
     blocks: list[V2SystemBlock]
     detail: dict[str, Any] | None | UnsetType = UNSET
 
@@ -112,9 +100,7 @@ class V2UserMessage(Struct, tag_field="role", tag="user", frozen=True, forbid_un
     detail: dict[str, Any] | None | UnsetType = UNSET
 
 
-class V2AssistantMessage(
-    Struct, tag_field="role", tag="assistant", frozen=True, forbid_unknown_fields=True, gc=False
-):
+class V2AssistantMessage(Struct, tag_field="role", tag="assistant", frozen=True, forbid_unknown_fields=True, gc=False):
     blocks: list[V2AssistantBlock]
     detail: dict[str, Any] | None | UnsetType = UNSET
 

@@ -15,9 +15,7 @@ Make = Callable[[str, dict[str, Any]], Any]  # (text, detail) -> a text block
 def verbatim(messages: list[Any]) -> bool:
     """Whether flatten gives the blocks of the one turn as they are."""
     return (
-        len(messages) == 1
-        and messages[0].role == "user"
-        and all(block.type in AS_IS for block in messages[0].blocks)
+        len(messages) == 1 and messages[0].role == "user" and all(block.type in AS_IS for block in messages[0].blocks)
     )
 
 
@@ -42,9 +40,7 @@ def render(block: Any, make: Make) -> list[Any]:
     if kind == "reasoning":
         return [make(f"<think>{block.text}</think>", {"type": "reasoning"})]
     if kind == "tool_call":
-        return [
-            make(f"[tool_call {block.name}] {json_text(block.input)}", {"type": "tool_call", "id": block.id})
-        ]
+        return [make(f"[tool_call {block.name}] {json_text(block.input)}", {"type": "tool_call", "id": block.id})]
     if kind == "tool_result":
         rendered = [
             make(

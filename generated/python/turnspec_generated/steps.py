@@ -137,12 +137,7 @@ def _check_calls(groups: list[list[Turn]], number: int, training: bool, report: 
         not after
         or (
             len(after) == 1
-            and all(
-                type(item.block) is ToolResultBlock
-                for turn in after[0]
-                for item in turn.items
-                if not item.dropped
-            )
+            and all(type(item.block) is ToolResultBlock for turn in after[0] for item in turn.items if not item.dropped)
         )
     )
     for turn in groups[number]:
@@ -156,19 +151,13 @@ def _check_calls(groups: list[list[Turn]], number: int, training: bool, report: 
 
 
 def _join(group: list[Turn], join: str, report: Report) -> list[Turn]:
-    calls = [
-        place
-        for place, turn in enumerate(group)
-        if any(type(item.block) is ToolCallBlock for item in turn.items)
-    ]
+    calls = [place for place, turn in enumerate(group) if any(type(item.block) is ToolCallBlock for item in turn.items)]
     if join == "never" or len(group) == 1 or not calls:
         return group
     start = 0 if join == "run_with_a_call" else calls[0]
     for turn in group[start + 1 :]:
         report.lose("turns_joined", (turn.index,))
-    joined = Turn(
-        group[start].index, group[start].role, [item for turn in group[start:] for item in turn.items]
-    )
+    joined = Turn(group[start].index, group[start].role, [item for turn in group[start:] for item in turn.items])
     return [*group[:start], joined]
 
 
@@ -195,9 +184,7 @@ def _gather(group: list[Turn], number: int, results: str, report: Report) -> lis
             turn.items = found + [item for item in turn.items if type(item.block) is not ToolResultBlock]
         elif all(item.partner for item in found):
             ordered = iter(sorted(found, key=_call_place))
-            turn.items = [
-                next(ordered) if type(item.block) is ToolResultBlock else item for item in turn.items
-            ]
+            turn.items = [next(ordered) if type(item.block) is ToolResultBlock else item for item in turn.items]
         for place, item in enumerate(turn.items):
             if type(item.block) is ToolResultBlock and (item.turn, item.index) != (turn.index, place):
                 report.lose("results_moved", item.path)
@@ -210,9 +197,7 @@ def _call_place(result: Item) -> tuple[int, int]:
     return call.turn, call.index
 
 
-def handles(
-    turns: list[Turn], fits: Callable[[str], Any], unique_in: str, rewrite: str, report: Report
-) -> None:
+def handles(turns: list[Turn], fits: Callable[[str], Any], unique_in: str, rewrite: str, report: Report) -> None:
     """Step 4: each call keeps its id, or gets a new one where the provider refuses it; its result follows."""
     calls = [(turn, item) for turn in turns for item in turn.items if type(item.block) is ToolCallBlock]
     taken = {item.block.id for _, item in calls}

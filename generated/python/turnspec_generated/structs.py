@@ -18,15 +18,9 @@ class Nothing(Struct, tag_field="type", tag="", frozen=True):
 
 
 class TextBlock(
-    Struct,
-    tag_field="type",
-    tag="text",
-    frozen=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    gc=False,
+    Struct, tag_field="type", tag="text", frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
 ):
-    """A piece of plain text. Any role may hold it, and so may a tool result."""
+    """A piece of plain text."""
 
     text: str
     detail: dict[str, Any] | None = None
@@ -44,15 +38,9 @@ class TextBlock(
 
 
 class ImageBlock(
-    Struct,
-    tag_field="type",
-    tag="image",
-    frozen=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    gc=False,
+    Struct, tag_field="type", tag="image", frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
 ):
-    """An image, carried in the message itself. Any role may hold it, and so may a tool result; most providers take it in fewer places."""
+    """An image, carried in the message itself. Providers take images in fewer places than messages do."""
 
     data: str
     mimeType: str
@@ -72,15 +60,9 @@ class ImageBlock(
 
 
 class ReasoningBlock(
-    Struct,
-    tag_field="type",
-    tag="reasoning",
-    frozen=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    gc=False,
+    Struct, tag_field="type", tag="reasoning", frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
 ):
-    """A piece of the assistant's reasoning, as plain text that is meant to be passed back in. Only assistant turns hold it."""
+    """A piece of the assistant's reasoning, as plain text that is meant to be passed back in."""
 
     text: str
     signature: str | None = None
@@ -101,15 +83,9 @@ class ReasoningBlock(
 
 
 class ToolCallBlock(
-    Struct,
-    tag_field="type",
-    tag="tool_call",
-    frozen=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    gc=False,
+    Struct, tag_field="type", tag="tool_call", frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
 ):
-    """One call of a tool. Only assistant turns hold it; a tool result in the next user turn answers it."""
+    """One call of a tool. A tool result in the next user turn answers it."""
 
     id: str
     name: str
@@ -134,15 +110,9 @@ ToolResultContent: TypeAlias = TextBlock | ImageBlock
 
 
 class ToolResultBlock(
-    Struct,
-    tag_field="type",
-    tag="tool_result",
-    frozen=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    gc=False,
+    Struct, tag_field="type", tag="tool_result", frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
 ):
-    """The result of a tool call. It stands in a user turn (there is no role of its own) and names its call by id."""
+    """The result of a tool call, which it names by id."""
 
     tool_call_id: str
     blocks: list[ToolResultContent]
@@ -170,13 +140,7 @@ AssistantBlock: TypeAlias = TextBlock | ImageBlock | ReasoningBlock | ToolCallBl
 
 
 class SystemMessage(
-    Struct,
-    tag_field="role",
-    tag="system",
-    frozen=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    gc=False,
+    Struct, tag_field="role", tag="system", frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
 ):
     """Instructions to the model."""
 
@@ -196,13 +160,7 @@ class SystemMessage(
 
 
 class UserMessage(
-    Struct,
-    tag_field="role",
-    tag="user",
-    frozen=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    gc=False,
+    Struct, tag_field="role", tag="user", frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
 ):
     """What the user says, and the results of the tools that the assistant called."""
 
@@ -222,13 +180,7 @@ class UserMessage(
 
 
 class AssistantMessage(
-    Struct,
-    tag_field="role",
-    tag="assistant",
-    frozen=True,
-    forbid_unknown_fields=True,
-    omit_defaults=True,
-    gc=False,
+    Struct, tag_field="role", tag="assistant", frozen=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
 ):
     """What the model said, reasoned and called."""
 

@@ -38,10 +38,16 @@ FIELD_ORDER: dict[str, int] = {
     "detail": 12,
 }
 FREE_FIELDS: frozenset[str] = frozenset(["detail", "input"])
-MESSAGE: dict[str, Field] = {
-    "blocks": Field(("array",), True, None),
-    "detail": Field(("object", "null"), False, None),
-}
+MESSAGE: dict[str, Field] = {"blocks": Field(("array",), True, None), "detail": Field(("object", "null"), False, None)}
+FOREIGN: dict[str, str] = {
+    "image_url": "image",
+    "function": "tool_call",
+    "thinking": "reasoning",
+    "tool_use": "tool_call",
+    "inline_data": "image",
+    "function_call": "tool_call",
+    "function_response": "tool_result",
+}  # what provider formats call the blocks
 BLOCK_TITLES: dict[str, str] = {
     "text": "TextBlock",
     "image": "ImageBlock",
@@ -52,10 +58,7 @@ BLOCK_TITLES: dict[str, str] = {
 SETS: dict[str, Set] = {
     "v1": Set(
         {
-            "text": {
-                "text": Field(("string",), True, None),
-                "detail": Field(("object", "null"), False, None),
-            },
+            "text": {"text": Field(("string",), True, None), "detail": Field(("object", "null"), False, None)},
             "image": {
                 "data": Field(("string",), True, None),
                 "mimeType": Field(("string",), True, None),
@@ -71,10 +74,7 @@ SETS: dict[str, Set] = {
     ),
     "v2": Set(
         {
-            "text": {
-                "text": Field(("string",), True, None),
-                "detail": Field(("object", "null"), False, None),
-            },
+            "text": {"text": Field(("string",), True, None), "detail": Field(("object", "null"), False, None)},
             "image": {
                 "data": Field(("string",), True, None),
                 "mimeType": Field(("string",), True, None),

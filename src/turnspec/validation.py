@@ -1,0 +1,251 @@
+"""Validation and reading: a fast pass decides, the explainer tells everything about what failed.
+
+Documents are JSON text (bytes or str), Python values, `Message` models or structs. An entry is "message",
+"conversation", "task", "tasks" (a list of tasks) or "auto", which looks at the document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from turnspec_generated import exact, structs
+from turnspec_generated.names import CONVERSATION_KEY, CURRENT, RELEASED
+
+from ._errors import Problem, ValidationError
+
+ENTRIES = ("auto", "message", "conversation", "task", "tasks")
+KEY = (CONVERSATION_KEY,)
+Key = tuple[str, ...]
+Text = bytes | bytearray | memoryview | str
+
+
+def validate(document: Any, *, entry: str = "auto", block_set: str | None = None) -> None:
+    """Raise `ValidationError` with all errors of the document, in canonical order, unless it is valid."""
+    errors = list(iter_errors(document, entry=entry, block_set=block_set))
+    if errors:
+        raise ValidationError(errors)
+
+
+def iter_errors(document: Any, *, entry: str = "auto", block_set: str | None = None) -> Iterator[Problem]:
+    """All errors of a document in canonical order; those of JSON text have line and column.
+
+    `block_set` is the name of a released set, None the newest. Raises `ValueError` for other names.
+    """
+    block_set = _checked(entry, block_set)
+    if isinstance(document, bytes | bytearray | memoryview | str):
+        data = _as_bytes(document)
+        yield from [] if quick(data, entry, block_set) else check_text(data, entry, block_set)
+    else:
+        yield from _check_value(document, entry, block_set)
+
+
+def loads(data: Text, *, entry: str = "auto", block_set: str | None = None) -> list[structs.Message]:
+    """Read JSON text into immutable typed messages; a task gives its conversation, a message a list of one.
+
+    The fast read: as every JSON parser it lets the last of two equal keys win. Raises `ValidationError` with all
+    errors, and `ValueError` where the text holds a list of tasks.
+    """
+    if entry == "auto" and block_set is None:
+        try:
+            return _read(data)
+        except (msgspec.MsgspecError, RecursionError, UnicodeError):
+            pass
+    block_set = _checked(entry, block_set)
+    data = _as_bytes(data)
+    found = load_document(data, entry, block_set)
+    if len(found) > 1 or (found and "/" in found[0][0].removeprefix("/" + CONVERSATION_KEY)):
+        raise ValueError("the text holds a list of tasks; read each task on its own")
+    return found[0][1] if found else []
+
+
+def dumps(messages: Any) -> str:
+    """JSON text of messages in the wire shape, compact: a list, or one message. Models, structs and dicts alike.
+
+    Raises `ValueError` for NaN, Infinity and halves of surrogate pairs, `TypeError` for what is no message.
+    """
+    from ._read import as_list, to_wire
+    from ._text import dumps_exact
+
+    single = isinstance(messages, dict) or (hasattr(messages, "role") and hasattr(messages, "blocks"))
+    wire = to_wire(messages) if single else [to_wire(item) for item in as_list(messages)]
+    text = dumps_exact(wire, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("a string holds half of a surrogate pair, which has no UTF-8 encoding") from None
+    return text
+
+
+# --- what the command line and the protocol build on ---
+
+
+def quick(data: bytes, entry: str = "auto", block_set: str | None = None, key: Key = KEY) -> bool:
+    """Whether JSON text is certainly valid; False means that `check_text` has to look."""
+    from ._text import certain
+
+    name = block_set or CURRENT
+    try:
+        if entry == "auto":
+            entry = _entry_of_text(data, key)
+        if entry == "conversation":
+            return certain(data, exact.encode(exact.CONVERSATION[name].decode(data)))
+        if entry == "message":
+            return certain(data, exact.encode(exact.MESSAGE[name].decode(data)))
+        if entry == "task":
+            return _quick_task(data, name, key)
+        tasks = msgspec.json.decode(data, type=list[msgspec.Raw])
+        return all(_quick_task(bytes(task), name, key) for task in tasks)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return False
+
+
+def _quick_task(data: bytes, block_set: str, key: Key) -> bool:
+    from ._text import certain, certain_keys, certain_object
+
+    members = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    if key[0] not in members or not certain_keys(data, members):
+        return False
+    for name, raw in members.items():
+        text = bytes(raw)
+        if name != key[0]:
+            fine = certain_object(text)
+        elif len(key) > 1:
+            fine = _quick_task(text, block_set, key[1:])
+        else:
+            fine = certain(text, exact.encode(exact.CONVERSATION[block_set].decode(text)))
+        if not fine:
+            return False
+    return True
+
+
+def check_text(data: bytes, entry: str = "auto", block_set: str | None = None, key: Key = KEY) -> list[Problem]:
+    """All problems of JSON text, in canonical order, with line and column; [] if it is valid."""
+    from . import _text
+
+    fault = _text.fault(data)
+    if fault is not None:
+        return [fault]
+    return _located(data, _explained(_text.parse(data), entry, block_set or CURRENT, key))
+
+
+def load_document(
+    data: bytes, entry: str = "auto", block_set: str | None = None, key: Key = KEY
+) -> list[tuple[str, list[structs.Message]]]:
+    """The conversations of a document, each with the pointer at which it stands.
+
+    A message gives one conversation of one message at "". Raises `ValidationError` with all errors.
+    """
+    from . import _text
+    from ._explain import entry_of, pointer
+    from ._read import to_structs
+
+    fault = _text.fault(data)
+    if fault is not None and fault.code != "duplicate_key":
+        raise ValidationError([fault])
+    document = _text.parse(data)
+    errors = _located(data, _explained(document, entry, block_set or CURRENT, key))
+    if errors:
+        raise ValidationError(errors)
+    kind = entry_of(document, key) if entry == "auto" else entry
+    if kind == "message":
+        return [("", to_structs([document]))]
+    if kind == "conversation":
+        return [("", to_structs(document))]
+    tasks = [((), document)] if kind == "task" else [((index,), task) for index, task in enumerate(document)]
+    found = []
+    for place, task in tasks:
+        for name in key:
+            task = task[name]
+        found.append((pointer((*place, *key)), to_structs(task)))
+    return found
+
+
+def rebase(pointer: str, prefix: str, single: bool) -> str:
+    """A pointer into a conversation as one into its document; `single`: the document is the message itself."""
+    if single:
+        pointer = "/" + pointer.removeprefix("/").partition("/")[2] if pointer.count("/") > 1 else ""
+    return prefix + pointer
+
+
+def _check_value(document: Any, entry: str, block_set: str) -> Iterator[Problem]:
+    from ._read import block_to_wire, to_wire
+
+    if not isinstance(document, dict | list | str | int | float | None):
+        document = list(document) if isinstance(document, tuple) else document
+        if hasattr(document, "role"):
+            document = to_wire(document)
+    if isinstance(document, list):
+        document = [to_wire(item) if _is_message(item) else item for item in document]
+    elif isinstance(document, dict):
+        conversation = document.get(CONVERSATION_KEY)
+        if isinstance(conversation, list):
+            document = {
+                **document,
+                CONVERSATION_KEY: [to_wire(item) if _is_message(item) else item for item in conversation],
+            }
+        document = block_to_wire(document)
+    yield from _explained(document, entry, block_set, KEY)
+
+
+def _is_message(item: object) -> bool:
+    return isinstance(item, dict) or (hasattr(item, "role") and hasattr(item, "blocks"))
+
+
+def _explained(document: Any, entry: str, block_set: str, key: Key) -> list[Problem]:
+    from ._explain import entry_of, explain
+
+    return list(explain(document, entry_of(document, key) if entry == "auto" else entry, block_set, key))
+
+
+def _located(data: bytes, problems: list[Problem]) -> list[Problem]:
+    """The same problems with line and column in the text."""
+    from dataclasses import replace
+
+    from ._text import locate
+
+    if not problems:
+        return problems
+    keys = frozenset(item.pointer for item in problems if item.code == "unknown_field")
+    places = locate(data, {item.pointer for item in problems}, keys)
+    return [replace(item, line=places[item.pointer][0], column=places[item.pointer][1]) for item in problems]
+
+
+def _read(data: Text) -> list[structs.Message]:
+    """The fast read. `msgspec.MsgspecError` where the text is not valid, or not what its first bytes promise."""
+    start = data.lstrip()[:1] if isinstance(data, bytes | bytearray | str) else bytes(data[:64]).lstrip()[:1]
+    if start in (b"[", "["):
+        return structs.decode_conversation(data)
+    try:
+        task: list[structs.Message] = getattr(structs.decode_task(data), CONVERSATION_KEY)
+        return task
+    except msgspec.ValidationError:
+        return [structs.decode_message(data)]
+
+
+def _entry_of_text(data: bytes, key: Key) -> str:
+    """The entry of JSON text, as far as its outermost shape tells; a wrong guess only costs speed."""
+    if data.lstrip()[:1] == b"[":
+        return (
+            "conversation"
+            if data.lstrip()[1:].lstrip()[:8] in (b'{"role":', b'{"blocks') or b'"%s"' % key[0].encode() not in data
+            else "tasks"
+        )
+    members = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    return "message" if key[0] not in members and ("role" in members or "blocks" in members) else "task"
+
+
+def _as_bytes(data: Text) -> bytes:
+    if isinstance(data, str):
+        return data.encode("utf-8", "surrogatepass")
+    return data if isinstance(data, bytes) else bytes(data)
+
+
+def _checked(entry: str, block_set: str | None) -> str:
+    """The name of the block set; `ValueError` that names what is allowed."""
+    for name, value, allowed in (("entry", entry, ENTRIES), ("block_set", block_set or CURRENT, RELEASED)):
+        if value not in allowed:
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
+    return block_set or CURRENT
