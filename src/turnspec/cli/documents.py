@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
+
 from turnspec._errors import Problem
+from turnspec_generated import structs
 
 P = TypeVar("P", bound=Problem)
 Key = tuple[str, ...]
@@ -15,7 +18,6 @@ Key = tuple[str, ...]
 _UNUSABLE = frozenset({"too_deep", "invalid_json", "duplicate_key"})
 _LIST_OF_MESSAGES = re.compile(rb'\s*\[\s*\{\s*"(?:role|blocks|type)"')
 _LIST = re.compile(rb"\s*\[")
-_OBJECT = re.compile(rb"\s*\{")
 
 
 class Conversation(NamedTuple):
@@ -46,30 +48,40 @@ class Reader:
         self.block_set = block_set
         self.key = key
         self._validation = validation
+        self._place = "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in key)
 
     def read(self, data: bytes) -> Reading:
         """Every valid conversation of a document, also beside tasks that are not valid."""
-        if self._validation.quick(data, "auto", self.block_set, self.key):
-            valid = list(self._load(data, "auto", ""))
-            return Reading(len(valid), valid, [])
-        problems = self._validation.check_text(data, "auto", self.block_set, self.key)
-        if not problems:
-            valid = list(self._load(data, "auto", ""))
-            return Reading(len(valid), valid, [])
-        tasks = None if problems[0].code in _UNUSABLE else tasks_of(data, self.key)
-        if tasks is None:
+        problems: list[Problem] = []
+        if not self._validation.quick(data, "auto", self.block_set, self.key):
+            problems = self._validation.check_text(data, "auto", self.block_set, self.key)
+        if problems and problems[0].code in _UNUSABLE:
             return Reading(1, [], problems)
+        tasks = tasks_of(data, self.key)
+        if tasks is None:
+            return Reading(1, [] if problems else [self._load(data)], problems)
         bad = {problem.pointer.split("/", 2)[1] for problem in problems if problem.pointer}
-        valid = []
-        for index, task in enumerate(tasks):
-            if str(index) not in bad:
-                valid.extend(self._load(task, "task", f"/{index}"))
+        valid = [
+            self._load(task)._replace(prefix=f"/{index}{self._place}")
+            for index, task in enumerate(tasks)
+            if str(index) not in bad
+        ]
         return Reading(len(tasks), valid, problems)
 
-    def _load(self, data: bytes, entry: str, before: str) -> Iterator[Conversation]:
-        an_object = _OBJECT.match(data) is not None
-        for prefix, messages in self._validation.load_document(data, entry, self.block_set, self.key):
-            yield Conversation(before + prefix, messages, an_object and not before + prefix)
+    def _load(self, data: bytes) -> Conversation:
+        """The conversation of a valid document that is no list of tasks."""
+        try:
+            if _LIST.match(data):
+                return Conversation("", structs.decode_conversation(data), False)
+            members = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+            if self.key[0] not in members and ("role" in members or "blocks" in members):
+                return Conversation("", [structs.decode_message(data)], True)
+            for name in self.key[1:]:
+                members = msgspec.json.decode(members[name], type=dict[str, msgspec.Raw])
+            return Conversation(self._place, structs.decode_conversation(members[self.key[-1]]), False)
+        except msgspec.MsgspecError:  # an integer that is too long for the fast reader
+            prefix, messages = self._validation.load_document(data, "auto", self.block_set, self.key)[0]
+            return Conversation(prefix, messages, not prefix and not _LIST.match(data))
 
 
 def placed(data: bytes, conversation: Conversation, problems: Iterable[P]) -> list[P]:
@@ -93,8 +105,6 @@ def tasks_of(data: bytes, key: Key) -> list[bytes] | None:
     """The texts of the tasks in a list of tasks; None for any other document."""
     if not _LIST.match(data) or _LIST_OF_MESSAGES.match(data):
         return None
-    import msgspec
-
     try:
         items = msgspec.json.decode(data, type=list[msgspec.Raw])
         first = msgspec.json.decode(items[0], type=dict[str, msgspec.Raw]) if items else {}

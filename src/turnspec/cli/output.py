@@ -39,6 +39,13 @@ def open_output(target: str | None) -> Output:
         raise CommandError(f"cannot write {file_name(target)}: {error}") from None
 
 
+def emit(text: str) -> None:
+    """Write text to stdout, or fail with what keeps it from being written."""
+    output = _Stdout()
+    output.write(text.encode(output.encoding, "backslashreplace"))
+    output.commit()
+
+
 def _file(target: str) -> Output:
     path = os.path.realpath(target)  # a link stays a link
     if os.path.isdir(path):

@@ -30,15 +30,20 @@ class Parser(argparse.ArgumentParser):
 
         raise UsageError(f"{message} (see {self.prog} --help)")
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Help goes to stdout; the original keeps quiet when it cannot be written."""
+        from turnspec.cli.output import emit
+
+        emit(message)
+
 
 class _Version(argparse.Action):
-    """Prints the version; reads the package's data only when it is asked."""
+    """Prints the version."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version
+        from turnspec import __version__
 
-        print(f"turnspec {version('turnspec')}")
-        parser.exit()
+        parser.exit(message=f"turnspec {__version__}\n")
 
 
 def build_parser() -> Parser:

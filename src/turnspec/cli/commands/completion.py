@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from turnspec.cli import OK
-from turnspec.cli.output import open_output
+from turnspec.cli.output import emit
 
 Commands = dict[str, argparse.ArgumentParser]
 
@@ -15,10 +15,7 @@ def run(args: Any) -> int:
     """Print the script for `args.shell`."""
     from turnspec.cli.parser import build_parser, commands_of
 
-    script = {"bash": bash, "zsh": zsh, "fish": fish}[args.shell](commands_of(build_parser()))
-    output = open_output(None)
-    output.write(script.encode())
-    output.commit()
+    emit({"bash": bash, "zsh": zsh, "fish": fish}[args.shell](commands_of(build_parser())))
     return OK
 
 

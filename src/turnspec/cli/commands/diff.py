@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnspec.cli import OK
 from turnspec.cli.failures import choose
-from turnspec.cli.output import open_output
+from turnspec.cli.output import emit
 from turnspec.cli.report import json_line
 
 if TYPE_CHECKING:
@@ -20,12 +20,9 @@ def run(args: Any) -> int:
     old, new = (choose(name, SETS, "block set") for name in (args.old, args.new))
     found = difference(SETS[old], SETS[new])
     if args.output == "json":
-        text = json_line({"from": old, "to": new, **found})
+        emit(json_line({"from": old, "to": new, **found}))
     else:
-        text = as_text(old, new, found)
-    output = open_output(None)
-    output.write(text.encode())
-    output.commit()
+        emit(as_text(old, new, found))
     return OK
 
 

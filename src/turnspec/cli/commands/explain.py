@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from turnspec.cli import OK
 from turnspec.cli.failures import choose
-from turnspec.cli.output import open_output
+from turnspec.cli.output import emit
 
 if TYPE_CHECKING:
     from turnspec_generated.codes import CodeInfo
@@ -23,9 +23,7 @@ def run(args: Any) -> int:
     else:
         code = choose(args.code, CODES, "code", "turnspec explain lists all codes")
         text = entry(code, CODES[code])
-    output = open_output(None)
-    output.write(text.encode(output.encoding, "backslashreplace"))
-    output.commit()
+    emit(text)
     return OK
 
 
