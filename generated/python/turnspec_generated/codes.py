@@ -612,16 +612,10 @@ CODES: dict[str, CodeInfo] = {
         {
             "op": "convert",
             "format": "google",
-            "purpose": "request",
+            "purpose": "training",
             "messages": [
                 {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
                 {"role": "assistant", "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}]},
-                {
-                    "role": "user",
-                    "blocks": [
-                        {"type": "tool_result", "tool_call_id": "c1", "blocks": [{"type": "text", "text": "x"}]}
-                    ],
-                },
             ],
             "pointer": "/1/blocks/0/id",
         },
@@ -636,16 +630,10 @@ CODES: dict[str, CodeInfo] = {
         {
             "op": "convert",
             "format": "anthropic",
-            "purpose": "request",
+            "purpose": "training",
             "messages": [
                 {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
                 {"role": "assistant", "blocks": [{"type": "tool_call", "id": "call|1", "name": "run", "input": {}}]},
-                {
-                    "role": "user",
-                    "blocks": [
-                        {"type": "tool_result", "tool_call_id": "call|1", "blocks": [{"type": "text", "text": "x"}]}
-                    ],
-                },
             ],
             "pointer": "/1/blocks/0/id",
         },
@@ -740,13 +728,10 @@ CODES: dict[str, CodeInfo] = {
             "op": "downgrade",
             "to": "v1",
             "messages": [
-                {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
-                {"role": "assistant", "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}]},
+                {"role": "user", "blocks": [{"type": "text", "text": "Hi"}]},
                 {
-                    "role": "user",
-                    "blocks": [
-                        {"type": "tool_result", "tool_call_id": "c1", "blocks": [{"type": "text", "text": "x"}]}
-                    ],
+                    "role": "assistant",
+                    "blocks": [{"type": "reasoning", "text": "hmm"}, {"type": "text", "text": "Hello."}],
                 },
             ],
             "pointer": "/1/blocks/0",
@@ -865,11 +850,12 @@ CODES: dict[str, CodeInfo] = {
             "messages": [
                 {"role": "user", "blocks": [{"type": "text", "text": "Go."}]},
                 {"role": "assistant", "blocks": [{"type": "tool_call", "id": "c1", "name": "run", "input": {}}]},
-                {"role": "assistant", "blocks": [{"type": "text", "text": "Running."}]},
+                {"role": "assistant", "blocks": [{"type": "tool_call", "id": "c2", "name": "run", "input": {}}]},
                 {
                     "role": "user",
                     "blocks": [
-                        {"type": "tool_result", "tool_call_id": "c1", "blocks": [{"type": "text", "text": "x"}]}
+                        {"type": "tool_result", "tool_call_id": "c1", "blocks": [{"type": "text", "text": "x"}]},
+                        {"type": "tool_result", "tool_call_id": "c2", "blocks": [{"type": "text", "text": "y"}]},
                     ],
                 },
             ],
@@ -1018,6 +1004,7 @@ CODES: dict[str, CodeInfo] = {
             "messages": [
                 {"role": "user", "blocks": [{"type": "text", "text": "Hi"}]},
                 {"role": "assistant", "blocks": [{"type": "reasoning", "text": "hmm"}]},
+                {"role": "assistant", "blocks": [{"type": "text", "text": "Hello."}]},
                 {"role": "user", "blocks": [{"type": "text", "text": "?"}]},
             ],
             "pointer": "/1",
