@@ -7,6 +7,7 @@ media, walks through free values) is a helper in the template.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 
 from ..checks import CHECKS, PURPOSES, checked, kind_blocks
@@ -99,17 +100,31 @@ class Function:
             self.state.append(state)
         return new
 
-    def keep_run(self) -> None:
-        if self.keep("speaker: Any = None  # the role of the run"):
-            self.state.append("start = last = -1  # its first turn, and its last so far")
+    def keep_speaker(self) -> None:
+        self.keep("speaker: Any = None  # the role of the run")
+
+    def keep_start(self) -> None:
+        self.keep_speaker()
+        if self.keep("start = -1  # the first turn of the run"):
             self.change.append("start = turn")
 
-    def keep_called(self) -> None:
-        """`called`: whether the run holds a call, counting up to the block before."""
-        self.keep_run()
-        if self.keep("called = False  # whether the run holds a call"):
-            self.change.append("called = False")
-            self.late_blocks.setdefault(("turns", self.call.type), []).append("called = True")
+    def keep_last(self) -> None:
+        if self.keep("last = -1  # the last turn with blocks"):
+            self.late_turn.append("last = turn")
+
+    def keep_tail(self) -> None:
+        if self.keep("tail: Any = None  # the type of the last block of the turn before"):
+            self.late_turn.append("tail = type(blocks[-1])")
+
+    def keep_holds(self, kind: str) -> str:
+        """The variable that says whether the run holds a block of this kind, up to the block before."""
+        self.keep_speaker()
+        name = f"holds_{kind}"
+        if self.keep(f"{name} = False  # whether the run holds one"):
+            self.change.append(f"{name} = False")
+            for item in kind_blocks(self.spec, kind):
+                self.late_blocks.setdefault(("turns", item.type), []).append(f"{name} = True")
+        return name
 
     def keep_content(self, item: Block) -> None:
         """`content`: the bytes of a media block."""
@@ -123,7 +138,7 @@ class Function:
 
     def pair(self, rule: Rule) -> None:
         """`tidy`: all calls are answered at once, in order and in one turn. Elsewhere `paired` looks closely."""
-        self.keep_run()
+        self.keep_speaker()
         call, result = self.call.call or {}, self.result.result or {}
         if self.keep("tidy = True  # whether all calls are answered at once, in order and in one turn"):
             self.state += [
@@ -155,7 +170,7 @@ class Function:
     # --- lines ---
 
     def block(self, item: Block, *lines: str, place: str | None = None) -> None:
-        """Add lines for a block wherever it may stand, or only in `turns` or `results`; BLOCK and PATH are filled in."""
+        """Add lines for a block wherever it may stand, or only in `turns` or `results`; fills in BLOCK and PATH."""
         content = (self.result.result or {})["content"]
         for name, variable, path, allowed in (
             ("turns", "block", 'turn, "blocks", place', item.roles),
@@ -179,16 +194,26 @@ class Function:
 
     # --- what the template asks ---
 
-    def branches(self, place: str) -> dict[str, Lines]:
-        """The class of each block that is looked at in a place, and its lines."""
-        found: dict[str, Lines] = {}
+    def branches(self, place: str) -> list[tuple[str, Lines, bool]]:
+        """(condition, lines, whether to look inside) for each block that is looked at in a place."""
+        found: list[tuple[str, Lines, bool]] = []
         for item in self.spec.current.blocks:
             key = (place, item.type)
             lines = [*self.blocks.get(key, []), *self.late_blocks.get(key, [])]
-            inside = place == "turns" and item is self.result and self.branches("results")
+            inside = place == "turns" and item is self.result and bool(self.branches("results"))
+            condition = f"kind is {item.title}"
+            if not inside and lines and lines[0].startswith("if ") and all(line[0] == " " for line in lines[1:]):
+                test = lines[0].removeprefix("if ").removesuffix(":")
+                condition += f" and ({test})" if " or " in test else f" and {test}"
+                lines = [line.removeprefix("    ") for line in lines[1:]]
             if lines or inside:
-                found[item.title] = lines
+                found.append((condition, lines, inside))
         return found
+
+    def names_role(self) -> bool:
+        """Whether some line asks for the role of the turn."""
+        parts = [self.over, self.change, self.turn, self.late_turn, *self.blocks.values()]
+        return bool(self.change) or any(re.search(r"\brole\b", line) for lines in parts for line in lines)
 
 
 Add = Callable[[Function, Rule], None]
@@ -243,7 +268,7 @@ def _other_media(f: Function, rule: Rule) -> None:
         f.block(
             item,
             f"if seen := other_media(content, BLOCK.{kind}, {tables}):",
-            "    " + f.tell(rule, f'PATH, "{kind}"', f"repr(BLOCK.{kind})", "(seen,)"),
+            "    " + f.tell(rule, f'PATH, "{kind}"', f"excerpt(BLOCK.{kind})", "(seen,)"),
         )
 
 
@@ -285,7 +310,7 @@ def _id_unportable(f: Function, rule: Rule) -> None:
     name = (f.call.call or {})["id"]
     f.block(
         f.call,
-        *f.tell_if(f"not portable_id(BLOCK.{name})", rule, f'PATH, "{name}"', f"repr(BLOCK.{name})", "ID_PATTERNS"),
+        *f.tell_if(f"not portable_id(BLOCK.{name})", rule, f'PATH, "{name}"', f"excerpt(BLOCK.{name})", "ID_PATTERNS"),
     )
 
 
@@ -298,7 +323,7 @@ def _name_unportable(f: Function, rule: Rule) -> None:
             f"not portable_name(BLOCK.{name})",
             rule,
             f'PATH, "{name}"',
-            f"repr(BLOCK.{name})",
+            f"excerpt(BLOCK.{name})",
             "NAME_PATTERNS",
         ),
     )
@@ -308,7 +333,7 @@ def _name_unportable(f: Function, rule: Rule) -> None:
 def _id_again(f: Function, rule: Rule) -> None:
     name = (f.call.call or {})["id"]
     f.keep("ids: set[str] = set()")
-    told = f.tell_if(f"BLOCK.{name} in ids", rule, f'PATH, "{name}"', f"repr(BLOCK.{name})")
+    told = f.tell_if(f"BLOCK.{name} in ids", rule, f'PATH, "{name}"', f"excerpt(BLOCK.{name})")
     f.block(f.call, *told, f"ids.add(BLOCK.{name})")
 
 
@@ -383,16 +408,15 @@ def _turn_first(f: Function, rule: Rule) -> None:
 
 @_check("turn_last")
 def _turn_last(f: Function, rule: Rule) -> None:
-    f.keep_called()
-    f.end += f.tell_if(f"speaker is {f.roles[rule.parameters['role']]} and not called", rule, "last")
+    f.keep_last()
+    test = f"speaker is {f.roles[rule.parameters['role']]} and not {f.keep_holds('call')}"
+    f.end += f.tell_if(test, rule, "last")
 
 
 @_check("nothing_but")
 def _nothing_but(f: Function, rule: Rule) -> None:
-    kinds = f.kinds(rule)
-    other = f"{_of_type('block', kinds)} or (type(block) is {f.text.title} and not block.{_text_field(f.text)})"
-    any_of = f"any({_of_type('block', kinds)} for block in blocks)"
-    f.turn += f.tell_if(f"all({other} for block in blocks) and {any_of}", rule, "turn")
+    titles = ", ".join(item.title for item in f.kinds(rule))
+    f.turn += f.tell_if(f"nothing_but(blocks, ({titles},))", rule, "turn")
 
 
 # --- Runs of assistant turns -------------------------------------------------------------------------------
@@ -400,21 +424,26 @@ def _nothing_but(f: Function, rule: Rule) -> None:
 
 @_check("run_ends")
 def _run_ends(f: Function, rule: Rule) -> None:
-    f.keep_run()
-    tests = [f"speaker is {f.asking}", "(ending := edge(messages, range(last, start - 1, -1), -1))"]
-    tests.append(_of_type("ending[0]", f.kinds(rule)))
+    f.keep_start()
+    f.keep_last()
+    f.keep_tail()
+    tests = [f"speaker is {f.asking}"]
     if "beside" in rule.parameters:
-        tests.append(f"holds(messages[start : last + 1], ({', '.join(b.title for b in f.kinds(rule, 'beside'))},))")
+        tests.append(f.keep_holds(rule.parameters["beside"]))
+    titles = sorted({item.title for item in (f.text, *f.kinds(rule))})
+    tests.append(f"tail in ({', '.join(titles)})" if len(titles) > 1 else f"tail is {titles[0]}")
+    tests.append("(ending := edge(messages, range(last, start - 1, -1), -1))")
+    tests.append(_of_type("ending[0]", f.kinds(rule)))
     f.over += f.tell_if(" and ".join(tests), rule, "*ending[1]")
 
 
 @_check("run_starts_otherwise")
 def _run_starts_otherwise(f: Function, rule: Rule) -> None:
-    f.keep_run()
-    of, beside = (f"({', '.join(item.title for item in f.kinds(rule, name))},)" for name in ("of", "beside"))
-    tests = [f"speaker is {f.asking}", "(beginning := edge(messages, range(start, last + 1), 1))"]
+    f.keep_start()
+    f.keep_last()
+    tests = [f"speaker is {f.asking}", *(f.keep_holds(rule.parameters[name]) for name in ("of", "beside"))]
+    tests.append("(beginning := edge(messages, range(start, last + 1), 1))")
     tests.append(_of_type("beginning[0]", f.kinds(rule), negated=True))
-    tests += [f"holds(messages[start : last + 1], {kinds})" for kinds in (of, beside)]
     f.over += f.tell_if(" and ".join(tests), rule, "*beginning[1]")
 
 
@@ -426,18 +455,17 @@ for _name in ("call_unanswered", "call_open", "result_unasked", "results_disorde
 
 @_check("results_mixed")
 def _results_mixed(f: Function, rule: Rule) -> None:
-    f.keep_called()
+    called = f.keep_holds("call")
     f.keep("mixed = -1  # the turn that answers calls and holds something else")
-    f.change.insert(0, f"mixed = turn if called and role is {f.answering} and more_than_results(blocks) else -1")
+    f.change.insert(0, f"mixed = turn if {called} and role is {f.answering} and more_than_results(blocks) else -1")
     f.block(f.result, "if mixed >= 0:", "    " + f.tell(rule, "mixed"), "    mixed = -1")
 
 
 @_check("call_current")
 def _call_current(f: Function, rule: Rule) -> None:
-    f.keep_called()
     f.keep("current: list[Path] = []")
     f.turn += [f"if role is {f.answering} and more_than_results(blocks):", "    current = []"]
-    f.block(f.call, "if not called:", "    current.append((PATH,))")
+    f.block(f.call, f"if not {f.keep_holds('call')}:", "    current.append((PATH))")
     f.end += ["for path in current:", "    " + f.tell(rule, "*path")]
 
 

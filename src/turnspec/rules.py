@@ -39,24 +39,23 @@ def check_rules(messages: Iterable[Any], format: str | None = None, *, purpose: 
         found = general(items)
         if format is not None:
             found += FOR_FORMAT[format](items)
-    except (AttributeError, TypeError, ValueError, RecursionError) as problem:
-        raise _unreadable(items, problem) from None
-    told = [(path, _problem(finding)) for finding in found if purpose in finding[0].purposes for path in [finding[1]]]
+    except (AttributeError, TypeError, ValueError, RecursionError) as reason:
+        raise _unreadable(items, reason) from None
+    told = [_problem(finding) for finding in found if purpose in finding[0].purposes]
     if format is not None:
-        told += [(_path(item.pointer, items), item) for item in _conversion(items, format, purpose)]
-    worst: dict[tuple[str, str], tuple[_Path, Problem]] = {}
-    for path, problem in told:
+        told += _conversion(items, format, purpose)
+    worst: dict[tuple[str, str], Problem] = {}
+    for problem in told:
         key = (problem.code, problem.pointer)
-        if key not in worst or _RANK[problem.severity] < _RANK[worst[key][1].severity]:
-            worst[key] = (path, problem)
-    ordered = sorted(worst.values(), key=lambda item: _canonical((item[1].code, item[0], "", ())))
-    return [problem for _, problem in ordered]
+        if key not in worst or _RANK[problem.severity] < _RANK[worst[key].severity]:
+            worst[key] = problem
+    return sorted(worst.values(), key=lambda item: _canonical((item.code, _path(item.pointer, items), "", ())))
 
 
 def _problem(finding: Finding) -> Problem:
     rule, path, value, allowed = finding
-    message = f"{rule.wants}: {value}" if value else rule.wants
-    message = message[0].lower() + message[1:]
+    wants = rule.wants[0].lower() + rule.wants[1:]
+    message = f"{wants}: {value}" if value else wants
     return Problem(rule.code, pointer(path), message, allowed, CODES[rule.code].fix, rule.severity)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from .steps import (
@@ -183,13 +182,15 @@ def general(messages: list[Any]) -> list[Finding]:
     """What may be wrong with a conversation, whatever it is sent to. In no order."""
     found: list[Finding] = []
     speaker: Any = None  # the role of the run
-    start = last = -1  # its first turn, and its last so far
     tidy = True  # whether all calls are answered at once, in order and in one turn
     asked: list[str] = []  # the ids of the calls of the last run
     answered = 0  # how many of them have their result
     home = -1  # the turn where results belong
     before_system = True  # whether all turns so far have this role
-    called = False  # whether the run holds a call
+    last = -1  # the last turn with blocks
+    holds_call = False  # whether the run holds one
+    start = -1  # the first turn of the run
+    tail: Any = None  # the type of the last block of the turn before
     ids: set[str] = set()
     for turn, message in enumerate(messages):
         if message.detail is not None and not clean(message.detail):
@@ -203,23 +204,25 @@ def general(messages: list[Any]) -> list[Finding]:
         if role is not speaker:
             if (
                 speaker is AssistantMessage
+                and tail in (ReasoningBlock, TextBlock)
                 and (ending := edge(messages, range(last, start - 1, -1), -1))
                 and type(ending[0]) is ReasoningBlock
             ):
                 found.append((REASONING_LAST, ending[1], "", ()))
-            start = turn
             if role is UserMessage:
                 home = turn
             else:
                 tidy = tidy and answered == len(asked)
                 asked, answered = [], 0
-            called = False
+            holds_call = False
+            start = turn
             speaker = role
-        last = turn
         if role is not SystemMessage:
             before_system = False
         elif not before_system:
             found.append((SYSTEM_AFTER_START, (turn,), "", ()))
+        last = turn
+        tail = type(blocks[-1])
         for place, block in enumerate(blocks):
             kind = type(block)
             if kind is TextBlock:
@@ -242,7 +245,7 @@ def general(messages: list[Any]) -> list[Finding]:
                     for odd in halves(block.detail, (turn, "blocks", place, "detail")):
                         found.append((LONE_SURROGATE, odd, "", ()))
                 if seen := other_media(content, block.mimeType, IMAGE_MAGIC, IMAGE_ALIASES):
-                    found.append((MIME_MISMATCH, (turn, "blocks", place, "mimeType"), repr(block.mimeType), (seen,)))
+                    found.append((MIME_MISMATCH, (turn, "blocks", place, "mimeType"), excerpt(block.mimeType), (seen,)))
             elif kind is ReasoningBlock:
                 if not (block.text.isascii() or encodable(block.text)):
                     found.append((LONE_SURROGATE, (turn, "blocks", place, "text"), "", ()))
@@ -265,16 +268,16 @@ def general(messages: list[Any]) -> list[Finding]:
                 tidy = tidy and block.id not in asked
                 asked.append(block.id)
                 if block.id in ids:
-                    found.append((DUPLICATE_CALL_ID, (turn, "blocks", place, "id"), repr(block.id), ()))
+                    found.append((DUPLICATE_CALL_ID, (turn, "blocks", place, "id"), excerpt(block.id), ()))
                 ids.add(block.id)
                 if not portable_id(block.id):
-                    found.append((UNPORTABLE_ID, (turn, "blocks", place, "id"), repr(block.id), ID_PATTERNS))
+                    found.append((UNPORTABLE_ID, (turn, "blocks", place, "id"), excerpt(block.id), ID_PATTERNS))
                 if not portable_name(block.name):
-                    found.append((UNPORTABLE_NAME, (turn, "blocks", place, "name"), repr(block.name), NAME_PATTERNS))
+                    found.append((UNPORTABLE_NAME, (turn, "blocks", place, "name"), excerpt(block.name), NAME_PATTERNS))
                 if not within(block.input, 9007199254740991):
                     for odd, number in integers(block.input, (turn, "blocks", place, "input"), 9007199254740991):
                         found.append((UNSAFE_INTEGER, odd, number, ()))
-                called = True
+                holds_call = True
             elif kind is ToolResultBlock:
                 if not (block.tool_call_id.isascii() or encodable(block.tool_call_id)):
                     found.append((LONE_SURROGATE, (turn, "blocks", place, "tool_call_id"), "", ()))
@@ -313,19 +316,20 @@ def general(messages: list[Any]) -> list[Finding]:
                                 (
                                     MIME_MISMATCH,
                                     (turn, "blocks", place, "blocks", spot, "mimeType"),
-                                    repr(inner.mimeType),
+                                    excerpt(inner.mimeType),
                                     (seen,),
                                 )
                             )
     if (
         speaker is AssistantMessage
+        and tail in (ReasoningBlock, TextBlock)
         and (ending := edge(messages, range(last, start - 1, -1), -1))
         and type(ending[0]) is ReasoningBlock
     ):
         found.append((REASONING_LAST, ending[1], "", ()))
     if not any(message.blocks for message in messages):
         found.append((EMPTY_CONVERSATION, (), "", ()))
-    if speaker is AssistantMessage and not called:
+    if speaker is AssistantMessage and not holds_call:
         found.append((ENDS_WITH_ASSISTANT, (last,), "", ()))
     if not tidy or answered != len(asked):
         for check, path, note in paired(messages):
@@ -349,10 +353,7 @@ def openai(messages: list[Any]) -> list[Finding]:
         blocks = message.blocks
         if not blocks:
             continue
-        role = type(message)
-        if all(
-            type(block) is ReasoningBlock or (type(block) is TextBlock and not block.text) for block in blocks
-        ) and any(type(block) is ReasoningBlock for block in blocks):
+        if nothing_but(blocks, (ReasoningBlock,)):
             found.append((REASONING_ONLY, (turn,), "", ()))
     return found
 
@@ -362,7 +363,11 @@ def anthropic(messages: list[Any]) -> list[Finding]:
     found: list[Finding] = []
     started = False  # whether a turn came that is no system turn
     speaker: Any = None  # the role of the run
-    start = last = -1  # its first turn, and its last so far
+    start = -1  # the first turn of the run
+    last = -1  # the last turn with blocks
+    holds_reasoning = False  # whether the run holds one
+    holds_call = False  # whether the run holds one
+    tail: Any = None  # the type of the last block of the turn before
     for turn, message in enumerate(messages):
         blocks = message.blocks
         if not blocks:
@@ -371,25 +376,29 @@ def anthropic(messages: list[Any]) -> list[Finding]:
         if role is not speaker:
             if (
                 speaker is AssistantMessage
+                and holds_reasoning
+                and holds_call
                 and (beginning := edge(messages, range(start, last + 1), 1))
                 and type(beginning[0]) is not ReasoningBlock
-                and holds(messages[start : last + 1], (ReasoningBlock,))
-                and holds(messages[start : last + 1], (ToolCallBlock,))
             ):
                 found.append((REASONING_NOT_FIRST, beginning[1], "", ()))
             if (
                 speaker is AssistantMessage
+                and holds_call
+                and tail is TextBlock
                 and (ending := edge(messages, range(last, start - 1, -1), -1))
                 and type(ending[0]) is TextBlock
-                and holds(messages[start : last + 1], (ToolCallBlock,))
             ):
                 found.append((TEXT_AFTER_CALL, ending[1], "", ()))
             start = turn
+            holds_reasoning = False
+            holds_call = False
             speaker = role
-        last = turn
         if not started and role is AssistantMessage:
             found.append((STARTS_WITH_ASSISTANT, (turn,), "", ()))
         started = started or role is not SystemMessage
+        last = turn
+        tail = type(blocks[-1])
         for place, block in enumerate(blocks):
             kind = type(block)
             if kind is ReasoningBlock:
@@ -397,25 +406,28 @@ def anthropic(messages: list[Any]) -> list[Finding]:
                     found.append((UNSIGNED_REASONING, (turn, "blocks", place), "", ()))
                 if not block.text or block.text.isspace():
                     found.append((EMPTY_REASONING, (turn, "blocks", place), "", ()))
+                holds_reasoning = True
+            elif kind is ToolCallBlock:
+                holds_call = True
             elif kind is ToolResultBlock:
                 for spot, inner in enumerate(block.blocks):
                     kind = type(inner)
-                    if kind is TextBlock:
-                        if inner.text.isspace():
-                            found.append((BLANK_TEXT_2, (turn, "blocks", place, "blocks", spot), "", ()))
+                    if kind is TextBlock and inner.text.isspace():
+                        found.append((BLANK_TEXT_2, (turn, "blocks", place, "blocks", spot), "", ()))
     if (
         speaker is AssistantMessage
+        and holds_reasoning
+        and holds_call
         and (beginning := edge(messages, range(start, last + 1), 1))
         and type(beginning[0]) is not ReasoningBlock
-        and holds(messages[start : last + 1], (ReasoningBlock,))
-        and holds(messages[start : last + 1], (ToolCallBlock,))
     ):
         found.append((REASONING_NOT_FIRST, beginning[1], "", ()))
     if (
         speaker is AssistantMessage
+        and holds_call
+        and tail is TextBlock
         and (ending := edge(messages, range(last, start - 1, -1), -1))
         and type(ending[0]) is TextBlock
-        and holds(messages[start : last + 1], (ToolCallBlock,))
     ):
         found.append((TEXT_AFTER_CALL, ending[1], "", ()))
     return found
@@ -426,8 +438,7 @@ def google(messages: list[Any]) -> list[Finding]:
     found: list[Finding] = []
     started = False  # whether a turn came that is no system turn
     speaker: Any = None  # the role of the run
-    start = last = -1  # its first turn, and its last so far
-    called = False  # whether the run holds a call
+    holds_call = False  # whether the run holds one
     mixed = -1  # the turn that answers calls and holds something else
     current: list[Path] = []
     for turn, message in enumerate(messages):
@@ -436,11 +447,9 @@ def google(messages: list[Any]) -> list[Finding]:
             continue
         role = type(message)
         if role is not speaker:
-            mixed = turn if called and role is UserMessage and more_than_results(blocks) else -1
-            start = turn
-            called = False
+            mixed = turn if holds_call and role is UserMessage and more_than_results(blocks) else -1
+            holds_call = False
             speaker = role
-        last = turn
         if not started and role is AssistantMessage:
             found.append((STARTS_WITH_ASSISTANT, (turn,), "", ()))
         if role is UserMessage and more_than_results(blocks):
@@ -448,23 +457,15 @@ def google(messages: list[Any]) -> list[Finding]:
         started = started or role is not SystemMessage
         for place, block in enumerate(blocks):
             kind = type(block)
-            if kind is ImageBlock:
-                if role is AssistantMessage:
-                    found.append((IMAGE_PLACEMENT, (turn, "blocks", place), "", ()))
+            if kind is ImageBlock and role is AssistantMessage:
+                found.append((IMAGE_PLACEMENT, (turn, "blocks", place), "", ()))
             elif kind is ToolCallBlock:
-                if not called:
-                    current.append(
-                        (
-                            turn,
-                            "blocks",
-                            place,
-                        )
-                    )
-                called = True
-            elif kind is ToolResultBlock:
-                if mixed >= 0:
-                    found.append((MIXED_RESULTS, (mixed,), "", ()))
-                    mixed = -1
+                if not holds_call:
+                    current.append((turn, "blocks", place))
+                holds_call = True
+            elif kind is ToolResultBlock and mixed >= 0:
+                found.append((MIXED_RESULTS, (mixed,), "", ()))
+                mixed = -1
     for path in current:
         found.append((UNSIGNED_CALL, path, "", ()))
     return found
@@ -481,19 +482,26 @@ FOR_FORMAT: dict[str, Callable[[list[Any]], list[Finding]]] = {
 # --- What the checks need ---
 
 
-_fits = [pattern(text) for text in ID_PATTERNS]
-_named = [pattern(text) for text in NAME_PATTERNS]
+_id_1 = pattern("[a-zA-Z0-9_-]+")
+_name_1 = pattern("[a-zA-Z0-9_-]{1,128}")
+_name_2 = pattern("[a-zA-Z0-9_-]{1,64}")
+_name_3 = pattern("[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
+_known: set[str] = set()  # portable names, since conversations repeat them
 
 
 def portable_id(handle: str) -> bool:
     """Whether every format takes this call id."""
-    return 0 < len(handle) <= 40 and all(fits(handle) for fits in _fits)
+    return 0 < len(handle) <= 40 and bool(_id_1(handle))
 
 
-@lru_cache(maxsize=1024)
 def portable_name(name: str) -> bool:
     """Whether every format takes this tool name."""
-    return all(named(name) for named in _named)
+    if name in _known:
+        return True
+    portable = bool(_name_1(name)) and bool(_name_2(name)) and bool(_name_3(name))
+    if portable and len(_known) < 1000:
+        _known.add(name)
+    return portable
 
 
 def decoded(data: str) -> bytes:
@@ -533,14 +541,14 @@ def halves(value: Any, path: Path) -> Iterator[Path]:
             yield from halves(inner, (*path, place))
 
 
-def within(value: dict[str, Any], limit: int) -> bool:
-    """Whether no integer in the object lies beyond the limit."""
-    for inner in value.values():
+def within(value: Any, limit: int) -> bool:
+    """Whether no integer in a JSON value lies beyond the limit."""
+    for inner in value.values() if type(value) is dict else value:
         kind = type(inner)
         if kind is int:
             if not -limit <= inner <= limit:
                 return False
-        elif (kind is dict or kind is list) and inner and next(integers(inner, (), limit), None):
+        elif (kind is dict or kind is list) and not within(inner, limit):
             return False
     return True
 
@@ -559,10 +567,23 @@ def integers(value: Any, path: Path, limit: int) -> Iterator[tuple[Path, str]]:
 
 def more_than_results(blocks: list[Any], blank: Callable[[str], bool] = empty) -> bool:
     """Whether a turn holds something beside results; text that is blank does not count."""
-    return any(
-        type(block) is not ToolResultBlock and (type(block) is not TextBlock or not blank(block.text))
-        for block in blocks
-    )
+    for block in blocks:
+        kind = type(block)
+        if kind is not ToolResultBlock and (kind is not TextBlock or not blank(block.text)):
+            return True
+    return False
+
+
+def nothing_but(blocks: list[Any], kinds: tuple[type, ...]) -> bool:
+    """Whether a turn holds only blocks of these types; empty text does not count."""
+    found = False
+    for block in blocks:
+        kind = type(block)
+        if kind in kinds:
+            found = True
+        elif kind is not TextBlock or block.text:
+            return False
+    return found
 
 
 def edge(messages: list[Any], turns: Iterable[int], step: int) -> tuple[Any, Path] | None:
@@ -574,11 +595,6 @@ def edge(messages: list[Any], turns: Iterable[int], step: int) -> tuple[Any, Pat
             if type(block) is not TextBlock or not white_space(block.text):
                 return block, (turn, "blocks", place)
     return None
-
-
-def holds(messages: list[Any], kinds: tuple[type, ...]) -> bool:
-    """Whether a block of one of these types stands in the turns."""
-    return any(type(block) in kinds for message in messages for block in message.blocks)
 
 
 def paired(messages: list[Any]) -> Iterator[tuple[str, Path, str]]:
@@ -602,10 +618,10 @@ def paired(messages: list[Any]) -> Iterator[tuple[str, Path, str]]:
                 if type(item.block) is ToolCallBlock:
                     if item.partner is None or item.partner.run != number + 1:
                         check = "call_open" if at_end else "call_unanswered"
-                        yield check, item.path, repr(item.block.id)
+                        yield check, item.path, excerpt(item.block.id)
                 elif type(item.block) is ToolResultBlock:
                     if item.partner is None or item.partner.run != number - 1:
-                        yield "result_unasked", item.path, repr(item.block.tool_call_id)
+                        yield "result_unasked", item.path, excerpt(item.block.tool_call_id)
                     else:
                         answers.append(item)
         yield from _disorder(answers, group[0].index)
@@ -618,7 +634,7 @@ def _disorder(answers: list[Item], first_turn: int) -> Iterator[tuple[str, Path,
         assert item.partner is not None
         place = (item.partner.turn, item.partner.index)
         if earliest is not None and place > earliest:
-            yield "results_disordered", item.path, repr(item.block.tool_call_id)
+            yield "results_disordered", item.path, excerpt(item.block.tool_call_id)
         earliest = place if earliest is None else min(place, earliest)
         if item.turn != first_turn:
-            yield "results_scattered", item.path, repr(item.block.tool_call_id)
+            yield "results_scattered", item.path, excerpt(item.block.tool_call_id)
