@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO
 
 from ._errors import ConversionError, Problem, ValidationError
@@ -81,13 +81,26 @@ def _need(request: Request, field: str) -> Any:
 
 
 def _messages(request: Request) -> list[Any]:
+    """The messages of a request; `ValidationError` where one of them is no object."""
     messages = _need(request, "messages")
     if not isinstance(messages, list):
         raise _BadRequest("`messages` is no array")
+    if not all(isinstance(item, dict) for item in messages):
+        from .validation import validate
+
+        validate(messages, entry="conversation")
     return messages
 
 
-def _places(problems: list[Any]) -> list[Result]:
+def _strings(request: Request, field: str) -> list[str] | None:
+    """A list of strings, or None where the field is absent."""
+    values = request.get(field)
+    if values is None or (isinstance(values, list) and all(isinstance(value, str) for value in values)):
+        return values
+    raise _BadRequest(f"`{field}` is no array of strings")
+
+
+def _places(problems: Iterable[Problem]) -> list[Result]:
     return [{"code": item.code, "pointer": item.pointer} for item in problems]
 
 
@@ -105,7 +118,7 @@ def _validate(request: Request) -> Result:
         if isinstance(document, str):  # a string given as a value is no JSON text
             document = dumps_exact(document).encode()
     entry = request.get("entry", "auto")
-    errors: list[Problem] = list(iter_errors(document, entry=entry, block_set=request.get("block_set")))
+    errors = list(iter_errors(document, entry=entry, block_set=request.get("block_set")))
     return {"valid": not errors, "errors": _places(errors)}
 
 
@@ -113,7 +126,7 @@ def _rules(request: Request) -> Result:
     from .rules import check_rules
 
     found = check_rules(_messages(request), request.get("format"))
-    return {"findings": [{**place, "severity": item.severity} for place, item in zip(_places(found), found)]}
+    return {"findings": [{"code": item.code, "pointer": item.pointer, "severity": item.severity} for item in found]}
 
 
 def _convert(request: Request) -> Result:
@@ -142,7 +155,7 @@ def _downgrade(request: Request) -> Result:
 def _read(request: Request) -> Result:
     from .conversion import skip_unknown_blocks
 
-    messages, skipped = skip_unknown_blocks(_messages(request), request.get("known"))
+    messages, skipped = skip_unknown_blocks(_messages(request), _strings(request, "known"))
     return {
         "messages": messages,
         "skipped": [{"pointer": item.pointer, "type": item.type} for item in skipped],
@@ -152,7 +165,7 @@ def _read(request: Request) -> Result:
 def _negotiate(request: Request) -> Result:
     from .conversion import block_set_for
 
-    return {"block_set": block_set_for(request.get("message_block_types"))}
+    return {"block_set": block_set_for(_strings(request, "message_block_types"))}
 
 
 OPERATIONS: dict[str, Callable[[Request], Result]] = {
