@@ -35,7 +35,6 @@ __all__ = ["BlockModel", "ContainerModel", "ListOf", "MessageModel", "codes"]
 
 _BLOCKS = SETS[CURRENT].blocks
 _PLACES = {place: frozenset(types) for place, types in SETS[CURRENT].places.items()}
-_NOTHING: frozenset[str] = frozenset()
 _CONTAINERS = {
     tag: (name, field.container) for tag, fields in _BLOCKS.items() for name, field in fields.items() if field.container
 }
@@ -92,11 +91,14 @@ class MessageModel(BaseModel):
         try:
             message = handler(value)
         except ValidationError as error:
-            raise _restated(error, "blocks", _misplaced(value, "blocks", _value(value, "role"))) from None
+            role = _value(value, "role")
+            misplaced = _misplaced(value, "blocks", role) if role in ROLES else []
+            raise _restated(error, "blocks", misplaced) from None
         role, blocks = message.role, message.blocks  # type: ignore[attr-defined]
-        if not _PLACES.get(role, _NOTHING).issuperset(map(_tag, blocks)) and (
-            misplaced := _misplaced(message, "blocks", role)
-        ):
+        allowed = _PLACES.get(role)  # None where somebody assigned a wrong role to an instance
+        if allowed is None or allowed.issuperset(map(_tag, blocks)):
+            return message
+        if misplaced := _misplaced(message, "blocks", role):
             raise ValidationError.from_exception_data(cls.__name__, misplaced)
         return message
 
@@ -146,10 +148,10 @@ def _value(holder: Any, name: str) -> Any:
     return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
 
 
-def _misplaced(holder: Any, field: str, place: Any) -> list[InitErrorDetails]:
+def _misplaced(holder: Any, field: str, place: str) -> list[InitErrorDetails]:
     """An error for each block of a known type in `field` that may not stand in this role or container."""
     blocks = _value(holder, field)
-    if not isinstance(place, str) or place not in _PLACES or not isinstance(blocks, list):
+    if not isinstance(blocks, list):
         return []
     found: list[InitErrorDetails] = []
     for index, block in enumerate(blocks):
