@@ -107,7 +107,7 @@ def test_installed_the_command_works(installed: Path, tmp_path: Path) -> None:
 
 def test_installed_the_bundles_are_there(installed: Path, tmp_path: Path) -> None:
     for block_set in ("v1", "v2"):
-        printed = run(installed / "turnspec", "schema", "--block-set", block_set, cwd=tmp_path)
+        printed = run(installed / "turnspec", "schema", block_set, cwd=tmp_path)
         assert block_set in json.loads(printed)["$id"]
 
 

@@ -70,9 +70,9 @@ def output(example: Example, folder: Path) -> str:
     ).stdout
 
 
-@pytest.mark.parametrize("example", examples(README.read_text(encoding="utf-8")), ids=lambda e: e.source[:60])
+@pytest.mark.parametrize("example", list(examples(README.read_text(encoding="utf-8"))), ids=lambda e: e.source[:60])
 def test_the_readme_shows_what_happens(example: Example, tmp_path: Path) -> None:
-    assert output(example, tmp_path) == example.output
+    assert output(example, tmp_path) == example.output, "to put it right: .venv/bin/python tests/test_readme.py"
 
 
 def test_the_first_screen_has_the_two_commands_and_an_example() -> None:
@@ -86,7 +86,7 @@ def test_the_make_targets_that_are_named_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     for name in ("README.md", "CONTRIBUTING.md", "docs/examples/README.md"):
-        named = set(re.findall(r"\bmake ([a-z-]+)", (ROOT / name).read_text(encoding="utf-8")))
+        named = set(re.findall(r"(?:`|^)make ([a-z-]+)", (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE))
         assert named <= targets, name
 
 

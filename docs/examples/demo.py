@@ -29,7 +29,8 @@ GOOD = [name for name in EXPECTED if not name.startswith("broken/")]
 BROKEN = [name for name in EXPECTED if name.startswith("broken/")]
 FORMATS = ("openai", "openrouter", "anthropic", "google")
 COMMAND = shutil.which("turnspec", path=str(Path(sys.executable).parent)) or "turnspec"
-WIDTH = 98
+WIDTH = 100
+SHOWN = 3  # findings of one file
 FINDING = re.compile(r"(?P<file>.+?):(?P<at>\d+:\d+): (?P<code>\w+) at (?P<pointer>\S+): ")
 
 Messages = list[dict[str, Any]]
@@ -99,14 +100,13 @@ class Tour:
 
     def __init__(self) -> None:
         self.surprises: list[str] = []
-        self.said = set[str]()
 
     def expect(self, what: str, got: object, wanted: object) -> None:
         if got != wanted:
             self.surprises.append(f"{what}: got {got!r}, expected {wanted!r}")
 
     def title(self, text: str) -> None:
-        print(f"\n{text}\n{'=' * len(text)}")
+        print(f"\n== {text} ".ljust(WIDTH, "="))
 
     def say(self, text: str, indent: int = 0, hang: int = 0) -> None:
         """Print a paragraph that fits a terminal."""
@@ -137,6 +137,11 @@ class Tour:
                 name = finding["file"].removeprefix("docs/examples/")
                 pointer = finding["pointer"].replace("(root)", "")
                 found[name].append(f"{finding['at']} {finding['code']} {pointer}")
+                if len(found[name]) > SHOWN:
+                    more = len(EXPECTED[name]["errors"]) - SHOWN
+                    if len(found[name]) == SHOWN + 1:
+                        print(f"    ... and {more} more in {name}")
+                    continue
             self.say(line.replace("docs/examples/", "", 1), hang=4)
         self.expect("exit code of the broken ones", done.returncode, 1)
         for name in BROKEN:
@@ -151,7 +156,7 @@ class Tour:
         self.expect("openrouter", payloads["openrouter"], payloads["openai"])
         print("the canonical conversation (docs/examples/tasks.json, order-4411):")
         self.show(messages)
-        print("\nopenai, openrouter:")
+        print("\nopenai, and the same for openrouter:")
         self.show(payloads["openai"])
         for format in ("anthropic", "google"):
             print(f"\n{format}:")
@@ -175,7 +180,7 @@ class Tour:
     def report(self) -> None:
         self.title("3. Convert all of them: what is lost, what is refused")
         rows = {(name, format): answer(name, format) for name in GOOD for format in FORMATS}
-        print(f"{'':32}{'':>5}" + "".join(f"{format:>14}" for format in FORMATS))
+        print(f"{'':30}{'':>5}" + "".join(f"{format:>16}" for format in FORMATS))
         for name in GOOD:
             count = len(conversations(HERE / name))
             self.expect(f"conversations of {name}", count, EXPECTED[name]["conversations"])
@@ -184,7 +189,7 @@ class Tour:
                 cells.append(self.cell(rows[name, format], count))
                 wanted = EXPECTED[name].get("openai" if format == "openrouter" else format, {})
                 self.expect(f"{name} as {format}", rows[name, format].summary(), wanted)
-            print(f"{name:32}{count:5}" + "".join(f"{cell:>14}" for cell in cells))
+            print(f"{name:30}{count:5}" + "".join(f"{cell:>16}" for cell in cells))
         print("(+ conversations converted, - refused, ~ things lost: structure or metadata, never content)")
         print("\nLost (~):")
         self.explain([(key, *loss) for key, row in rows.items() for loss in row.lost])
@@ -199,17 +204,18 @@ class Tour:
         return " ".join(parts)
 
     def explain(self, cases: list[tuple[tuple[str, str], int, Any]]) -> None:
-        """One entry for each code: how often in which format, and the first case in full."""
+        """One entry for each code: how often in which format (openrouter is as openai), and the first case."""
         by_code = defaultdict(list)
         for (name, format), number, problem in cases:
-            by_code[problem.code].append((name, format, number, problem))
+            if format != "openrouter":
+                by_code[problem.code].append((name, format, number, problem))
         for code, found in by_code.items():
             counts = Counter(format for _, format, _, _ in found)
-            where = ", ".join(f"{format} {count}" for format, count in counts.items())
+            where = ", ".join(f"{count}x {format}" for format, count in counts.items())
             name, _, number, problem = found[0]
             place = f"{name}#{number + 1}" if EXPECTED[name]["conversations"] > 1 else name
-            hint = f"; {problem.hint}" if problem.hint else ""
-            self.say(f"{code} ({where}): {place} at {problem.pointer}: {problem.message}{hint}", 2, 4)
+            hint = f"; hint: {problem.hint}" if problem.hint and problem.severity != "info" else ""
+            self.say(f"{code} ({where}): {place} at {problem.pointer}: {problem.message}{hint}", 2, 2)
 
     def end(self) -> int:
         print()

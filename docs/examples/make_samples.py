@@ -168,10 +168,7 @@ def lookups(pick: random.Random) -> list[Message]:
 def ledger(pick: random.Random) -> list[Message]:
     """Inputs as programs write them: large integers, floats, nulls, nested lists, empty values."""
     account = pick.randrange(10**17, 10**19)
-    rows = [
-        {"row": n, "amount": pick.randrange(-90000, 90000) / 100, "tags": []}
-        for n in range(pick.randrange(1, 5))
-    ]
+    rows = [{"row": n, "amount": pick.randrange(-90000, 90000) / 100, "tags": []} for n in range(pick.randrange(1, 5))]
     limits = {"low": 1e-05, "high": 1e16}
     return [
         turn("user", f"Book these {len(rows)} rows on account {account} and give me the balance."),
@@ -197,8 +194,7 @@ def agent(pick: random.Random) -> list[Message]:
         read, run = f"toolu_{step}r", f"toolu_{step}t"
         start = pick.randrange(1, 400)
         code = "\n".join(
-            f"{start + n:4}  {'    ' * pick.randrange(3)}step_{n}(state)"
-            for n in range(pick.randrange(3, 14))
+            f"{start + n:4}  {'    ' * pick.randrange(3)}step_{n}(state)" for n in range(pick.randrange(3, 14))
         )
         failed = pick.random() < 0.4
         turns += [
@@ -211,9 +207,7 @@ def agent(pick: random.Random) -> list[Message]:
             turn(
                 "user",
                 result(read, code),
-                result(run, "1 failed: expected 3, got 4", is_error=True)
-                if failed
-                else result(run, "all passed"),
+                result(run, "1 failed: expected 3, got 4", is_error=True) if failed else result(run, "all passed"),
             ),
         ]
     return turns
