@@ -170,7 +170,7 @@ IMAGE_PLACEMENT = Rule(
 ID_PATTERNS = ("[a-zA-Z0-9_-]+",)
 NAME_PATTERNS = ("[a-zA-Z0-9_-]{1,128}", "[a-zA-Z0-9_-]{1,64}", "[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
 IMAGE_ALIASES: dict[str, str] = {"image/jpg": "image/jpeg"}
-IMAGE_MAGIC = {
+IMAGE_MAGIC: dict[str, Callable[[bytes], Any]] = {
     "image/png": signature(("89504e470d0a", 0)),
     "image/jpeg": signature(("ffd8ff", 0)),
     "image/gif": signature(("47494638", 0)),
