@@ -158,7 +158,7 @@ def test_permission_denied(capsys: Capture, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_damaged_gzip(tmp_path: Path, jobs: str) -> None:
-    whole = gzip.compress(jsonl("{}", *[TASK] * 10_000).encode())
+    whole = gzip.compress(jsonl("{}", *[{**TASK, "id": number} for number in range(10_000)]).encode())
     (tmp_path / "whole.jsonl.gz").write_bytes(whole)
     assert run("validate", "--jobs", jobs, "whole.jsonl.gz").err == ("1 file, 10001 conversations: 1 error in 1 file\n")
     (tmp_path / "cut.jsonl.gz").write_bytes(whole[: len(whole) // 2])
@@ -204,7 +204,7 @@ def test_broken_text_is_one_finding_and_the_rest_goes_on(
     capsys: Capture, tmp_path: Path, name: str, ending: str
 ) -> None:
     text, code = BROKEN[name]
-    (tmp_path / f"a.{ending}").write_bytes(text + (b"\n[]\n" if ending == "jsonl" else b""))
+    (tmp_path / f"a.{ending}").write_bytes(text + (b"\n" + json.dumps(HI).encode() if ending == "jsonl" else b""))
     for command in (
         ["validate"],
         ["validate", "--rules"],

@@ -214,9 +214,8 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, jobs: str) -> None:
     text = jsonl(*[task] * 4000)
     (tmp_path / "large.jsonl").write_text(text)
     (tmp_path / "large.jsonl.gz").write_bytes(gzip.compress(text.encode(), 1))
-    for name in ("large.jsonl", "large.jsonl.gz"):
-        for command in (["validate"], ["flatten", "-o", os.devnull]):
-            assert largest([*COMMAND, *command, "-q", "--jobs", jobs, name]) < 60_000
+    for command in (["validate", "large.jsonl.gz"], ["flatten", "-o", os.devnull, "large.jsonl"]):
+        assert largest([*COMMAND, *command, "-q", "--jobs", jobs]) < 60_000
 
 
 def largest(command: list[str]) -> int:

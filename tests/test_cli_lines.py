@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import random
+from collections.abc import Iterator
 
 import pytest
 
-from turnspec.cli.lines import batches, batches_in_range, tell_form
+from turnspec.cli.lines import batches, batches_in_range, batches_with_care, tell_form
 
 
 def flat(groups: object) -> list[bytes]:
@@ -44,8 +45,20 @@ def test_a_range_inside_one_line_reads_no_further_than_its_end() -> None:
     assert stream.read_to <= 200
 
 
+def test_the_lines_before_a_failure_are_given() -> None:
+    def failing() -> Iterator[bytes]:
+        yield from [b"a\n", b"b\n", b"c\n"]
+        raise EOFError
+
+    found: list[list[bytes]] = []
+    with pytest.raises(EOFError):
+        found.extend(batches_with_care(failing(), 4))
+    assert found == [[b"a\n", b"b\n"], [b"c\n"]]
+
+
 def test_batches_keep_line_ends_and_a_last_line_without_one() -> None:
-    assert flat(batches(io.BytesIO(b"a\r\n\nb\rc\nd"), 2)) == [b"a\r\n", b"\n", b"b\rc\n", b"d"]
+    for read in (batches, batches_with_care):
+        assert flat(read(io.BytesIO(b"a\r\n\nb\rc\nd"), 2)) == [b"a\r\n", b"\n", b"b\rc\n", b"d"]
 
 
 @pytest.mark.parametrize(

@@ -243,9 +243,9 @@ def test_colour_is_for_terminals(capsys: Capture, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the end of a pseudo-terminal differs")
 def test_progress_is_for_terminals_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    (tmp_path / "large.jsonl").write_text(jsonl(*[TASK] * 60_000))
+    (tmp_path / "large.jsonl").write_text(jsonl(*[TASK] * 30_000))
     command = ("flatten", "large.jsonl", "-o", "out.jsonl")
     shown = in_terminal(*command)
     assert "\r\x1b[Klarge.jsonl: " in shown
-    assert shown.endswith("\r\x1b[K1 file, 60000 conversations: 60000 written, no errors\r\n")
+    assert shown.endswith("\r\x1b[K1 file, 30000 conversations: 30000 written, no errors\r\n")
     assert "\r" not in in_terminal(*command, "-q")

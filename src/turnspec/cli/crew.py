@@ -9,7 +9,9 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from multiprocessing import connection, get_all_start_methods, get_context
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from turnspec.cli.failures import CommandError
 from turnspec.cli.pieces import Begin, Item
@@ -19,7 +21,7 @@ FRAME = 1 << 18  # bytes a worker gathers before it sends
 HELD = 1 << 22  # bytes of one piece kept here while an earlier piece is not done
 
 
-class Frame(NamedTuple):
+class Frame(Struct, frozen=True):
     """What a worker sends: some events of its piece, their size, and whether they are the last of it."""
 
     events: list[Event]
@@ -27,7 +29,7 @@ class Frame(NamedTuple):
     last: bool
 
 
-class Crash(NamedTuple):
+class Crash(Struct, frozen=True):
     """What a worker sends when it fails for a reason that nobody foresaw."""
 
     error: str
@@ -54,9 +56,7 @@ class _Hand:
         self.slot: _Slot | None = None
         inherited = [hand.pipe for hand in others] + [self.pipe]
         forked = context.get_start_method() == "fork"
-        self.process = context.Process(
-            target=_serve, args=(far, job, inherited if forked else []), daemon=True
-        )
+        self.process = context.Process(target=_serve, args=(far, job, inherited if forked else []), daemon=True)
         self.process.start()
         far.close()
 
@@ -133,11 +133,7 @@ class Crew:
 
     def _listen(self, first: _Slot) -> None:
         """Take what workers have to say. Who works ahead has to wait when too much of it is held here."""
-        busy = {
-            hand.pipe: hand
-            for hand in self.hands
-            if hand.slot and (hand.slot is first or hand.slot.held < HELD)
-        }
+        busy = {hand.pipe: hand for hand in self.hands if hand.slot and (hand.slot is first or hand.slot.held < HELD)}
         for pipe in connection.wait(list(busy)):
             hand = busy[pipe]
             frame = hand.receive()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+from msgspec import Struct
 
-from turnspec._errors import Problem
-from turnspec_generated import structs
+if TYPE_CHECKING:
+    from turnspec._errors import Problem
 
-P = TypeVar("P", bound=Problem)
+P = TypeVar("P", bound="Problem")
 Key = tuple[str, ...]
 
 _UNUSABLE = frozenset({"too_deep", "invalid_json", "duplicate_key"})
@@ -20,7 +20,7 @@ _LIST_OF_MESSAGES = re.compile(rb'\s*\[\s*\{\s*"(?:role|blocks|type)"')
 _LIST = re.compile(rb"\s*\[")
 
 
-class Conversation(NamedTuple):
+class Conversation(Struct, frozen=True):
     """A valid conversation: the pointer of its list of messages in the document, and the messages as structs.
 
     `single` says that the document is one message, so that a pointer into it has no index in front.
@@ -31,7 +31,7 @@ class Conversation(NamedTuple):
     single: bool
 
 
-class Reading(NamedTuple):
+class Reading(Struct, frozen=True):
     """What a document holds: how many conversations, the valid ones, and what is wrong with the others."""
 
     conversations: int
@@ -44,10 +44,12 @@ class Reader:
 
     def __init__(self, block_set: str | None, key: Key) -> None:
         from turnspec import validation
+        from turnspec_generated import structs
 
         self.block_set = block_set
         self.key = key
         self._validation = validation
+        self._structs = structs
         self._place = "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in key)
 
     def read(self, data: bytes) -> Reading:
@@ -62,7 +64,7 @@ class Reader:
             return Reading(1, [] if problems else [self._load(data)], problems)
         bad = {problem.pointer.split("/", 2)[1] for problem in problems if problem.pointer}
         valid = [
-            self._load(task)._replace(prefix=f"/{index}{self._place}")
+            msgspec.structs.replace(self._load(task), prefix=f"/{index}{self._place}")
             for index, task in enumerate(tasks)
             if str(index) not in bad
         ]
@@ -72,13 +74,13 @@ class Reader:
         """The conversation of a valid document that is no list of tasks."""
         try:
             if _LIST.match(data):
-                return Conversation("", structs.decode_conversation(data), False)
+                return Conversation("", self._structs.decode_conversation(data), False)
             members = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
             if self.key[0] not in members and ("role" in members or "blocks" in members):
-                return Conversation("", [structs.decode_message(data)], True)
-            for name in self.key[1:]:
+                return Conversation("", [self._structs.decode_message(data)], True)
+            for name in self.key[:-1]:
                 members = msgspec.json.decode(members[name], type=dict[str, msgspec.Raw])
-            return Conversation(self._place, structs.decode_conversation(members[self.key[-1]]), False)
+            return Conversation(self._place, self._structs.decode_conversation(members[self.key[-1]]), False)
         except msgspec.MsgspecError:  # an integer that is too long for the fast reader
             prefix, messages = self._validation.load_document(data, "auto", self.block_set, self.key)[0]
             return Conversation(prefix, messages, not prefix and not _LIST.match(data))
@@ -86,6 +88,8 @@ class Reader:
 
 def placed(data: bytes, conversation: Conversation, problems: Iterable[P]) -> list[P]:
     """Problems of a conversation as problems of its document, with line and column."""
+    from dataclasses import replace
+
     from turnspec import _text, validation
 
     found = [
@@ -95,10 +99,7 @@ def placed(data: bytes, conversation: Conversation, problems: Iterable[P]) -> li
     if not found:
         return found
     places = _text.locate(data, {problem.pointer for problem in found})
-    return [
-        replace(problem, line=places[problem.pointer][0], column=places[problem.pointer][1])
-        for problem in found
-    ]
+    return [replace(problem, line=places[problem.pointer][0], column=places[problem.pointer][1]) for problem in found]
 
 
 def tasks_of(data: bytes, key: Key) -> list[bytes] | None:

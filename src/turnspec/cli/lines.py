@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 from turnspec.cli.sources import Form
@@ -18,6 +18,26 @@ def batches(stream: BinaryIO, size: int = BATCH) -> Iterator[list[bytes]]:
     while lines := stream.readlines(size):
         yield lines
         del lines  # a line may be huge: do not hold it while the next one is read
+
+
+def batches_with_care(stream: Iterable[bytes], size: int = BATCH) -> Iterator[list[bytes]]:
+    """As `batches`, for streams that may fail on the way: every line before the failure is given."""
+    lines: list[bytes] = []
+    room = size
+    try:
+        for line in stream:
+            lines.append(line)
+            room -= len(line)
+            if room <= 0:
+                yield lines
+                lines, room = [], size
+                line = b""
+    except Exception:
+        if lines:
+            yield lines
+        raise
+    if lines:
+        yield lines
 
 
 def batches_in_range(stream: BinaryIO, start: int, end: int, size: int = BATCH) -> Iterator[list[bytes]]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
+
+from turnspec.cli.text import terminal_width
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -16,14 +19,36 @@ _FILES = (
     "stdin. Where no ending tells, a first line that leaves an array or object open means JSON,\n"
     "anything else JSONL; --json and --jsonl decide it by hand."
 )
+_MORE = f"{_FILES}\n\n{_EXITS}"
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal, found without the imports of the original."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=terminal_width(sys.stdout) - 2)
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line that names the help."""
+    """An argument parser whose errors are one line that names the help.
 
-    def __init__(self, **options: Any) -> None:
-        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        super().__init__(allow_abbrev=False, **options)
+    `fill` adds its options when they are first asked for: a run needs those of one command only.
+    """
+
+    def __init__(self, *, fill: Callable[[Parser], None] | None = None, **options: Any) -> None:
+        super().__init__(formatter_class=_Help, allow_abbrev=False, **options)
+        self._fill = fill
+
+    def filled(self) -> Parser:
+        """The parser with all its options."""
+        if self._fill is not None:
+            fill, self._fill = self._fill, None
+            fill(self)
+        return self
+
+    def parse_known_args(self, *args: Any, **options: Any) -> Any:
+        self.filled()
+        return super().parse_known_args(*args, **options)
 
     def error(self, message: str) -> NoReturn:
         from turnspec.cli.failures import UsageError
@@ -46,6 +71,15 @@ class _Version(argparse.Action):
         parser.exit(message=f"turnspec {__version__}\n")
 
 
+class Command(NamedTuple):
+    """A command: what it does, an example, what else its help says, and what adds its options."""
+
+    text: str
+    example: str
+    more: str
+    fill: Callable[[Parser], None]
+
+
 def build_parser() -> Parser:
     """The parser of the whole command; `args.run` of what it parses is what to call."""
     parser = Parser(
@@ -54,31 +88,21 @@ def build_parser() -> Parser:
         epilog=f"example: turnspec validate data/*.jsonl\n{_EXITS}",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    _validate(commands)
-    _convert(commands)
-    _flatten(commands)
-    _downgrade(commands)
-    _schema(commands)
-    _explain(commands)
-    _diff(commands)
-    _completion(commands)
+    # with a prog argparse does not lay out a usage line to find one
+    choices = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, prog="turnspec")
+    for name, (text, example, more, fill) in COMMANDS.items():
+        epilog = f"example: {example}" + (f"\n\n{more}" if more else "")
+        command = choices.add_parser(name, help=text, description=text, epilog=epilog, fill=fill)
+        command.set_defaults(run=_lazily(name))
     return parser
 
 
-def commands_of(parser: Parser) -> dict[str, argparse.ArgumentParser]:
-    """The parsers of the commands, by name."""
+def commands_of(parser: Parser) -> dict[str, Parser]:
+    """The parsers of the commands, by name, with all their options."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            return dict(action.choices)
+            return {name: command.filled() for name, command in action.choices.items()}
     raise AssertionError("the parser has no commands")
-
-
-def _command(commands: Any, name: str, text: str, example: str, more: str = "") -> Parser:
-    epilog = f"example: {example}" + (f"\n\n{more}" if more else "")
-    command: Parser = commands.add_parser(name, help=text, description=text, epilog=epilog)
-    command.set_defaults(run=_lazily(name))
-    return command
 
 
 def _lazily(name: str) -> Run:
@@ -97,26 +121,17 @@ def _count(text: str) -> int:
 
 def _inputs(command: Parser, report: str) -> None:
     """The options of every command that reads conversations; `report` says what --output shapes."""
-    command.add_argument("files", nargs="+", metavar="FILE", help="a file, a glob, or - for stdin")
+    add = command.add_argument
+    add("files", nargs="+", metavar="FILE", help="a file, a glob, or - for stdin")
     form = command.add_mutually_exclusive_group()
     form.add_argument("--json", dest="form", action="store_const", const="json", help="every input is JSON")
-    form.add_argument(
-        "--jsonl", dest="form", action="store_const", const="jsonl", help="every input is JSONL"
-    )
-    command.add_argument(
-        "--key", metavar="A.B", help="where a task holds its conversation (default: conversation)"
-    )
-    command.add_argument("-o", metavar="FILE", help="write results to FILE, whole or not at all")
-    command.add_argument(
-        "--output", choices=("text", "json"), default="text", help=f"how {report} are written"
-    )
-    command.add_argument(
-        "--jobs", type=_count, default=1, metavar="N", help="processes (0: one per processor)"
-    )
-    command.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto", help="colour of the text"
-    )
-    command.add_argument("-q", "--quiet", action="store_true", help="no summary and no progress")
+    form.add_argument("--jsonl", dest="form", action="store_const", const="jsonl", help="every input is JSONL")
+    add("--key", metavar="A.B", help="where a task holds its conversation (default: conversation)")
+    add("-o", metavar="FILE", help="write results to FILE, whole or not at all")
+    add("--output", choices=("text", "json"), default="text", help=f"how {report} are written")
+    add("--jobs", type=_count, default=1, metavar="N", help="processes (0: one for each processor)")
+    add("--color", choices=("auto", "always", "never"), default="auto", help="colour of the text")
+    add("-q", "--quiet", action="store_true", help="no summary and no progress")
 
 
 def _losses(command: Parser) -> None:
@@ -129,104 +144,103 @@ def _losses(command: Parser) -> None:
     command.add_argument("-v", "--verbose", action="store_true", help="list the losses of severity info too")
 
 
-def _validate(commands: Any) -> None:
-    command = _command(
-        commands,
-        "validate",
-        "check documents against the schema, and with --rules what the schema cannot say",
-        "turnspec validate --for anthropic data/*.jsonl",
-        f"{_FILES}\n\n{_EXITS}",
-    )
+def _validate(command: Parser) -> None:
     _inputs(command, "findings")
-    command.add_argument(
-        "--rules", action="store_true", help="also check the rules about whole conversations"
-    )
-    command.add_argument("--for", dest="for_", metavar="FORMAT", help="also what this provider refuses")
-    command.add_argument("--purpose", metavar="PURPOSE", help="what --for is judged for (default: request)")
-    command.add_argument("--strict", action="store_true", help="warnings are findings")
-    command.add_argument(
-        "--block-set", metavar="SET", help="the block set to check against (default: the newest)"
-    )
-    command.add_argument(
-        "--max-errors", type=_count, default=0, metavar="N", help="stop after N errors (0: never)"
-    )
+    add = command.add_argument
+    add("--rules", action="store_true", help="also check the rules about whole conversations")
+    add("--for", dest="for_", metavar="FORMAT", help="also what this provider refuses")
+    add("--purpose", metavar="PURPOSE", help="what --for is judged for: request (default) or training")
+    add("--strict", action="store_true", help="warnings are findings")
+    add("--block-set", metavar="SET", help="the block set to check against (default: the newest)")
+    add("--max-errors", type=_count, default=0, metavar="N", help="stop after N errors (0: never)")
 
 
-def _convert(commands: Any) -> None:
-    command = _command(
-        commands,
-        "convert",
-        "write each conversation as the request of a provider, one line each",
-        "turnspec convert --to openai tasks.jsonl -o requests.jsonl",
-        f"A conversation that cannot be converted is reported, the others are written.\n{_FILES}\n\n{_EXITS}",
-    )
+def _convert(command: Parser) -> None:
     _inputs(command, "errors and losses")
     command.add_argument("--to", required=True, metavar="FORMAT", help="the provider's format")
     command.add_argument("--purpose", metavar="PURPOSE", help="request (default) or training")
     _losses(command)
 
 
-def _flatten(commands: Any) -> None:
-    command = _command(
-        commands,
-        "flatten",
-        "write each conversation as one list of text and image blocks, one line each",
-        "turnspec flatten task.json",
-        f"{_FILES}\n\n{_EXITS}",
-    )
+def _flatten(command: Parser) -> None:
     _inputs(command, "errors")
 
 
-def _downgrade(commands: Any) -> None:
-    command = _command(
-        commands,
-        "downgrade",
-        "write each conversation with the blocks of an older set, one line each",
-        "turnspec downgrade --to v1 tasks.jsonl -o old.jsonl",
-        f"{_FILES}\n\n{_EXITS}",
-    )
+def _downgrade(command: Parser) -> None:
     _inputs(command, "errors and losses")
     command.add_argument("--to", metavar="SET", help="the block set of the result (default: the oldest)")
     _losses(command)
 
 
-def _schema(commands: Any) -> None:
-    command = _command(
-        commands,
-        "schema",
-        "print the JSON Schema of a block set",
-        "turnspec schema v2 --bundle types",
-        "bundles: validate gives a validator the one real error, types suits generators of types",
-    )
-    command.add_argument("block_set", nargs="?", metavar="SET", help="the block set (default: the newest)")
-    command.add_argument("--bundle", choices=("types", "validate"), default="validate", help="which bundle")
-    command.add_argument("-o", metavar="FILE", help="write to FILE, whole or not at all")
+def _schema(command: Parser) -> None:
+    add = command.add_argument
+    add("block_set", nargs="?", metavar="SET", help="the block set (default: the newest)")
+    add("--bundle", choices=("types", "validate"), default="validate", help="which bundle")
+    add("-o", metavar="FILE", help="write to FILE, whole or not at all")
 
 
-def _explain(commands: Any) -> None:
-    command = _command(
-        commands,
-        "explain",
-        "say what a code means and how to mend it; without a code, list them all",
-        "turnspec explain block_placement",
-    )
+def _explain(command: Parser) -> None:
     command.add_argument("code", nargs="?", metavar="CODE", help="a code of an error, a loss or a rule")
 
 
-def _diff(commands: Any) -> None:
-    command = _command(
-        commands, "diff", "say what one block set has that another has not", "turnspec diff v1 v2"
-    )
-    command.add_argument("old", metavar="SET", help="the set to start from")
-    command.add_argument("new", metavar="SET", help="the set to compare with it")
-    command.add_argument("--output", choices=("text", "json"), default="text", help="how it is written")
+def _diff(command: Parser) -> None:
+    add = command.add_argument
+    add("old", metavar="SET", help="the set to start from")
+    add("new", metavar="SET", help="the set to compare with it")
+    add("--output", choices=("text", "json"), default="text", help="how it is written")
 
 
-def _completion(commands: Any) -> None:
-    command = _command(
-        commands,
-        "completion",
+def _completion(command: Parser) -> None:
+    command.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell")
+
+
+COMMANDS = {
+    "validate": Command(
+        "check documents against the schema, and with --rules what the schema cannot say",
+        "turnspec validate --for anthropic data/*.jsonl",
+        _MORE,
+        _validate,
+    ),
+    "convert": Command(
+        "write each conversation as the request of a provider, one line each",
+        "turnspec convert --to openai tasks.jsonl -o requests.jsonl",
+        f"A conversation that cannot be converted is reported, the others are written.\n{_MORE}",
+        _convert,
+    ),
+    "flatten": Command(
+        "write each conversation as one list of text and image blocks, one line each",
+        "turnspec flatten task.json",
+        _MORE,
+        _flatten,
+    ),
+    "downgrade": Command(
+        "write each conversation with the blocks of an older set, one line each",
+        "turnspec downgrade --to v1 tasks.jsonl -o old.jsonl",
+        _MORE,
+        _downgrade,
+    ),
+    "schema": Command(
+        "print the JSON Schema of a block set",
+        "turnspec schema v2 --bundle types",
+        "bundles: validate gives a validator the one real error, types suits generators of types",
+        _schema,
+    ),
+    "explain": Command(
+        "say what a code means and how to mend it; without a code, list them all",
+        "turnspec explain block_placement",
+        "",
+        _explain,
+    ),
+    "diff": Command(
+        "say what one block set has that another has not",
+        "turnspec diff v1 v2",
+        "",
+        _diff,
+    ),
+    "completion": Command(
         "print a script that completes commands and options in a shell",
         "source <(turnspec completion bash)",
-    )
-    command.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell")
+        "",
+        _completion,
+    ),
+}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+from msgspec import Struct
 
 from turnspec.cli.failures import InputError
-from turnspec.cli.lines import batches, tell_form
+from turnspec.cli.lines import batches_with_care, tell_form
 from turnspec.cli.sources import Form, Missing, Opened, Source, open_source, read_failure
 from turnspec.cli.work import Failure, Piece, without_bom
 
@@ -14,7 +16,7 @@ RANGE = 1 << 23
 BATCH = 1 << 20
 
 
-class Begin(NamedTuple):
+class Begin(Struct, frozen=True):
     """A new input begins; `size` is its length in bytes where it is known."""
 
     name: str
@@ -88,4 +90,4 @@ def _read_here(source: Source, form: Form, opened: Opened, head: list[bytes]) ->
 def _groups(opened: Opened, head: list[bytes]) -> Iterator[list[bytes]]:
     if head:
         yield head
-    yield from batches(opened.stream, BATCH)
+    yield from batches_with_care(opened.stream, BATCH)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from turnspec._errors import Problem
+import msgspec
+
 from turnspec.cli.text import printable
+
+if TYPE_CHECKING:
+    from turnspec._errors import Problem
 
 _COLOURS = {"error": "\x1b[31m", "warning": "\x1b[33m", "info": "\x1b[36m"}
 _BOLD, _END = "\x1b[1m", "\x1b[0m"
@@ -17,8 +20,7 @@ def by_place(problem: Problem) -> tuple[int, int]:
     return problem.line or 0, problem.column or 0
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(msgspec.Struct, frozen=True):
     """How problems are written: as JSON or as text, the text with or without colour."""
 
     json: bool
@@ -53,8 +55,6 @@ def _as_json(file: str, line: int, problem: Problem) -> str:
 
 def json_line(value: Any) -> str:
     """A value as one line of JSON."""
-    import msgspec
-
     try:
         return msgspec.json.encode(value).decode() + "\n"
     except (ValueError, OverflowError):  # half a surrogate pair, an endless integer

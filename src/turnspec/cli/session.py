@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from turnspec._errors import Problem
+from msgspec import Struct
+
 from turnspec.cli import FAILED, FINDINGS, OK
 from turnspec.cli.engine import run
 from turnspec.cli.output import Output, open_output
@@ -18,9 +18,11 @@ from turnspec.cli.sources import find_sources
 from turnspec.cli.text import colour_wanted, file_name, plural, say
 from turnspec.cli.work import Done, Failure, Job, Progress, Report
 
+if TYPE_CHECKING:
+    from turnspec._errors import Problem
 
-@dataclass(slots=True)
-class Tally:
+
+class Tally(Struct):
     """What the summary tells. `written` counts lines of results; `unlisted` losses by code."""
 
     files: int = 0
@@ -32,7 +34,7 @@ class Tally:
     infos: int = 0
     bad_files: int = 0
     stopped: bool = False
-    unlisted: dict[str, int] = field(default_factory=dict)
+    unlisted: dict[str, int] = {}
 
     @property
     def code(self) -> int:

@@ -6,8 +6,9 @@ import io
 import os
 import stat
 import sys
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
+
+from msgspec import Struct
 
 from turnspec.cli.failures import InputError, UsageError, reason
 from turnspec.cli.text import file_name
@@ -23,8 +24,7 @@ _FORMS: dict[str, Form] = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl
 _NOT_READ = (".zst", ".parquet", ".bz2", ".xz", ".lz4", ".zip", ".7z", ".tar", ".tgz", ".tar.gz", ".arrow")
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """One input. `form` is None where only a look into it can tell JSON from JSONL."""
 
     path: str
@@ -37,8 +37,7 @@ class Source:
         return "<stdin>" if self.path == STDIN else file_name(self.path)
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(Struct, frozen=True):
     """An argument that names nothing: reported when its turn comes."""
 
     name: str
@@ -86,8 +85,7 @@ def _source(path: str, form: Form | None) -> Source | Missing:
     return Source(path, form or _FORMS.get(ending), gzipped)
 
 
-@dataclass(slots=True)
-class Opened:
+class Opened(Struct):
     """An input at its first byte. `size` is its length where any part of it can be read again, else None."""
 
     stream: Stream

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TextIO
 
 
 def printable(text: str) -> str:
@@ -61,3 +62,15 @@ def discard_stdout() -> None:
         os.close(null)
     except (OSError, ValueError, AttributeError):
         pass
+
+
+def terminal_width(stream: TextIO | None, otherwise: int = 80, most: int = 100) -> int:
+    """How wide to lay out text for `stream`; `COLUMNS` overrides what the terminal says."""
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isascii() and columns.isdigit() else 0
+    if not width and stream is not None:
+        try:
+            width = os.get_terminal_size(stream.fileno()).columns
+        except (OSError, ValueError):
+            width = 0
+    return max(40, min(width or otherwise, most))

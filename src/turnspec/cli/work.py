@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from turnspec._errors import Problem
+from msgspec import Struct
+
 from turnspec.cli.documents import Key, conversations_in
 from turnspec.cli.failures import InputError
-from turnspec.cli.lines import BLANK, BOM, batches, batches_in_range, tell_form
+from turnspec.cli.lines import BLANK, BOM, batches, batches_in_range, batches_with_care, tell_form
 from turnspec.cli.sources import Form, Opened, Source, open_source, read_failure
+
+if TYPE_CHECKING:
+    from turnspec._errors import Problem
 
 PORTION = 1 << 16
 BRACE = ord("{")
 
 
-class Outcome(NamedTuple):
+class Outcome(Struct, frozen=True):
     """What a job makes of one document: conversations in it, lines to write, problems with line and column.
 
     `unlisted` counts, by code, the losses that nobody wants listed.
@@ -25,7 +29,7 @@ class Outcome(NamedTuple):
     conversations: int
     output: bytes
     problems: list[Problem]
-    unlisted: dict[str, int] = {}  # noqa: RUF012 (never changed)
+    unlisted: dict[str, int] = {}
 
 
 class Job(Protocol):
@@ -43,7 +47,7 @@ class Job(Protocol):
         """Work on a document (no BOM). Positions count from its first character."""
 
 
-class Piece(NamedTuple):
+class Piece(Struct, frozen=True):
     """A part of a source: lines by byte range (`end` None: to its end), given text, or a JSON document.
 
     `opened` is the source where it is already open, `head` what was read from it to tell its form.
@@ -58,7 +62,7 @@ class Piece(NamedTuple):
     head: list[bytes] | None = None
 
 
-class Report(NamedTuple):
+class Report(Struct, frozen=True):
     """The problems of a document. `line` lines of its piece lie before it, `conversations` up to its end."""
 
     line: int
@@ -66,19 +70,19 @@ class Report(NamedTuple):
     problems: list[Problem]
 
 
-class Progress(NamedTuple):
+class Progress(Struct, frozen=True):
     """So many bytes were read since the last one."""
 
     read: int
 
 
-class Failure(NamedTuple):
+class Failure(Struct, frozen=True):
     """The input cannot be read further."""
 
     why: str
 
 
-class Done(NamedTuple):
+class Done(Struct, frozen=True):
     """The end of a piece: its lines, its conversations, and the losses of it that were not listed."""
 
     lines: int
@@ -187,7 +191,7 @@ def without_bom(groups: Iterable[list[bytes]]) -> Iterator[list[bytes]]:
 def _chain(head: list[bytes] | None, opened: Opened) -> Iterator[list[bytes]]:
     if head:
         yield head
-    yield from batches(opened.stream)
+    yield from batches(opened.stream) if opened.size is not None else batches_with_care(opened.stream)
 
 
 def _why(error: Exception) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
 from turnspec.cli import OK
 from turnspec.cli.output import emit
 
-Commands = dict[str, argparse.ArgumentParser]
+Commands = Mapping[str, argparse.ArgumentParser]
 
 
 def run(args: Any) -> int:

@@ -41,8 +41,7 @@ def difference(old: Set, new: Set) -> dict[str, list[dict[str, Any]]]:
 
 def _describe(block_set: Set, name: str) -> dict[str, Any]:
     fields = {
-        field: {"types": list(info.types), "required": info.required}
-        for field, info in block_set.blocks[name].items()
+        field: {"types": list(info.types), "required": info.required} for field, info in block_set.blocks[name].items()
     }
     places = [place for place, types in block_set.places.items() if name in types]
     return {"type": name, "fields": fields, "in": places}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from turnspec._errors import ConversionError, Loss, Problem
 from turnspec.cli.documents import Conversation, Key, Reader, placed
@@ -12,7 +14,7 @@ from turnspec.cli.report import json_line
 from turnspec.cli.work import Outcome
 
 
-class Made(NamedTuple):
+class Made(Struct, frozen=True):
     """What a conversation became, and what was lost on the way."""
 
     value: Any

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from turnspec.cli.choices import block_set_of, format_of, key_of, purpose_of
@@ -12,12 +11,12 @@ from turnspec.cli.session import carry_out
 from turnspec.cli.work import Outcome
 
 
-@dataclass
 class Validation:
     """The job: schema errors of each document, from the quick test or from the explainer."""
 
-    block_set: str | None
-    key: Key
+    def __init__(self, block_set: str | None, key: Key) -> None:
+        self.block_set = block_set
+        self.key = key
 
     def prepare(self) -> Callable[[bytes], bool] | None:
         from turnspec.validation import check_text, quick
@@ -31,14 +30,14 @@ class Validation:
         return Outcome(conversations_in(data, self.key), b"", problems)
 
 
-@dataclass
 class Rules:
     """The job: schema errors, and the findings of the rules about every conversation that has none."""
 
-    block_set: str | None
-    key: Key
-    format: str | None
-    purpose: str
+    def __init__(self, block_set: str | None, key: Key, format: str | None, purpose: str) -> None:
+        self.block_set = block_set
+        self.key = key
+        self.format = format
+        self.purpose = purpose
 
     def prepare(self) -> None:
         from turnspec.rules import check_rules
