@@ -88,8 +88,11 @@ class Function:
         self.late_blocks: dict[tuple[str, str], Lines] = {}
         self.pairs: dict[str, str] = {}  # check: what tells it, for what `paired` finds
         self.end: Lines = []
+        self.walks: dict[tuple[str, str], list[tuple[int | None, Lines]]] = {}  # see `walk`
         for rule in rules:
             _ADD[rule.check](self, rule)
+        for (kind, name), wanted in self.walks.items():
+            self._add_walk(next(item for item in spec.blocks if item.type == kind), name, wanted)
 
     # --- state that several checks share ---
 
@@ -180,6 +183,16 @@ class Function:
                 filled = [line.replace("BLOCK", variable).replace("PATH", path) for line in lines]
                 self.blocks.setdefault((name, item.type), []).extend(filled)
 
+    def walk(self, item: Block, name: str, lines: Lines, limit: int | None = None) -> None:
+        """Add lines for a field with any JSON, where it has half characters or an integer beyond the limit."""
+        self.walks.setdefault((item.type, name), []).append((limit, lines))
+
+    def _add_walk(self, item: Block, name: str, wanted: list[tuple[int | None, Lines]]) -> None:
+        limits = [limit for limit, _ in wanted if limit is not None]
+        test = f"plain(BLOCK.{name}, {min(limits)})" if limits else f"clean(BLOCK.{name})"
+        there = f"BLOCK.{name} is not None and " if item.field(name).nullable else ""
+        self.block(item, f"if {there}not {test}:", *("    " + line for _, lines in wanted for line in lines))
+
     def tell(self, rule: Rule, path: str, note: str = '""', allowed: str = "()") -> str:
         place = f"({path})" if path == "" or "," in path or path == "PATH" else f"({path},)"
         if path.startswith("*"):
@@ -242,11 +255,6 @@ def _text_field(item: Block) -> str:
     return (item.text or item.reasoning or {})["text"]
 
 
-def _free(item: Field) -> bool:
-    """Whether a field holds any JSON object."""
-    return item.type == "object"
-
-
 # --- Values ------------------------------------------------------------------------------------------------
 
 
@@ -274,35 +282,34 @@ def _other_media(f: Function, rule: Rule) -> None:
 
 @_check("half_surrogate")
 def _half_surrogate(f: Function, rule: Rule) -> None:
-    def lines(item: Field, owner: str, path: str) -> Lines:
+    def text(item: Field, owner: str, path: str) -> Lines:
         value = f"{owner}.{item.name}"
         there = f"{value} is not None and " if item.nullable else ""
-        if _free(item):
-            return [
-                f"if {there}not clean({value}):",
-                f'    for odd in halves({value}, ({path}, "{item.name}")):',
-                "        " + f.tell(rule, "*odd"),
-            ]
         return f.tell_if(f"{there}not ({value}.isascii() or encodable({value}))", rule, f'{path}, "{item.name}"')
 
+    def inside(item: Field, owner: str, path: str) -> Lines:
+        return [f'for odd in halves({owner}.{item.name}, ({path}, "{item.name}")):', "    " + f.tell(rule, "*odd")]
+
     for part in f.spec.message_fields:
-        if part.type in ("string", "object"):
-            f.message += lines(part, "message", "turn")
+        if part.type == "string":
+            f.message += text(part, "message", "turn")
+        elif part.type == "object":
+            value = f"message.{part.name}"
+            f.message.append(f"if {value} is not None and not clean({value}):")
+            f.message += ["    " + line for line in inside(part, "message", "turn")]
     for block in f.spec.current.blocks:
         for part in block.fields:
-            if part.type in ("string", "object"):
-                f.block(block, *lines(part, "BLOCK", "PATH"))
+            if part.type == "string":
+                f.block(block, *text(part, "BLOCK", "PATH"))
+            elif part.type == "object":
+                f.walk(block, part.name, inside(part, "BLOCK", "PATH"))
 
 
 @_check("integer_beyond")
 def _integer_beyond(f: Function, rule: Rule) -> None:
     name, limit = (f.call.call or {})["input"], rule.parameters["limit"]
-    f.block(
-        f.call,
-        f"if not within(BLOCK.{name}, {limit}):",
-        f'    for odd, number in integers(BLOCK.{name}, (PATH, "{name}"), {limit}):',
-        "        " + f.tell(rule, "*odd", "number"),
-    )
+    lines = [f'for odd, number in integers(BLOCK.{name}, (PATH, "{name}"), {limit}):']
+    f.walk(f.call, name, [*lines, "    " + f.tell(rule, "*odd", "number")], limit)
 
 
 @_check("id_unportable")

@@ -228,11 +228,11 @@ def general(messages: list[Any]) -> list[Finding]:
             if kind is TextBlock:
                 if not (block.text.isascii() or encodable(block.text)):
                     found.append((LONE_SURROGATE, (turn, "blocks", place, "text"), "", ()))
+                if not block.text or block.text.isspace():
+                    found.append((BLANK_TEXT, (turn, "blocks", place), "", ()))
                 if block.detail is not None and not clean(block.detail):
                     for odd in halves(block.detail, (turn, "blocks", place, "detail")):
                         found.append((LONE_SURROGATE, odd, "", ()))
-                if not block.text or block.text.isspace():
-                    found.append((BLANK_TEXT, (turn, "blocks", place), "", ()))
             elif kind is ImageBlock:
                 content = decoded(block.data)
                 if not content:
@@ -241,11 +241,11 @@ def general(messages: list[Any]) -> list[Finding]:
                     found.append((LONE_SURROGATE, (turn, "blocks", place, "data"), "", ()))
                 if not (block.mimeType.isascii() or encodable(block.mimeType)):
                     found.append((LONE_SURROGATE, (turn, "blocks", place, "mimeType"), "", ()))
+                if seen := other_media(content, block.mimeType, IMAGE_MAGIC, IMAGE_ALIASES):
+                    found.append((MIME_MISMATCH, (turn, "blocks", place, "mimeType"), excerpt(block.mimeType), (seen,)))
                 if block.detail is not None and not clean(block.detail):
                     for odd in halves(block.detail, (turn, "blocks", place, "detail")):
                         found.append((LONE_SURROGATE, odd, "", ()))
-                if seen := other_media(content, block.mimeType, IMAGE_MAGIC, IMAGE_ALIASES):
-                    found.append((MIME_MISMATCH, (turn, "blocks", place, "mimeType"), excerpt(block.mimeType), (seen,)))
             elif kind is ReasoningBlock:
                 if not (block.text.isascii() or encodable(block.text)):
                     found.append((LONE_SURROGATE, (turn, "blocks", place, "text"), "", ()))
@@ -259,12 +259,6 @@ def general(messages: list[Any]) -> list[Finding]:
                     found.append((LONE_SURROGATE, (turn, "blocks", place, "id"), "", ()))
                 if not (block.name.isascii() or encodable(block.name)):
                     found.append((LONE_SURROGATE, (turn, "blocks", place, "name"), "", ()))
-                if not clean(block.input):
-                    for odd in halves(block.input, (turn, "blocks", place, "input")):
-                        found.append((LONE_SURROGATE, odd, "", ()))
-                if block.detail is not None and not clean(block.detail):
-                    for odd in halves(block.detail, (turn, "blocks", place, "detail")):
-                        found.append((LONE_SURROGATE, odd, "", ()))
                 tidy = tidy and block.id not in asked
                 asked.append(block.id)
                 if block.id in ids:
@@ -274,22 +268,27 @@ def general(messages: list[Any]) -> list[Finding]:
                     found.append((UNPORTABLE_ID, (turn, "blocks", place, "id"), excerpt(block.id), ID_PATTERNS))
                 if not portable_name(block.name):
                     found.append((UNPORTABLE_NAME, (turn, "blocks", place, "name"), excerpt(block.name), NAME_PATTERNS))
-                if not within(block.input, 9007199254740991):
+                if not plain(block.input, 9007199254740991):
+                    for odd in halves(block.input, (turn, "blocks", place, "input")):
+                        found.append((LONE_SURROGATE, odd, "", ()))
                     for odd, number in integers(block.input, (turn, "blocks", place, "input"), 9007199254740991):
                         found.append((UNSAFE_INTEGER, odd, number, ()))
+                if block.detail is not None and not clean(block.detail):
+                    for odd in halves(block.detail, (turn, "blocks", place, "detail")):
+                        found.append((LONE_SURROGATE, odd, "", ()))
                 holds_call = True
             elif kind is ToolResultBlock:
                 if not (block.tool_call_id.isascii() or encodable(block.tool_call_id)):
                     found.append((LONE_SURROGATE, (turn, "blocks", place, "tool_call_id"), "", ()))
-                if block.detail is not None and not clean(block.detail):
-                    for odd in halves(block.detail, (turn, "blocks", place, "detail")):
-                        found.append((LONE_SURROGATE, odd, "", ()))
                 if turn == home and answered < len(asked) and asked[answered] == block.tool_call_id:
                     answered += 1
                 else:
                     tidy = False
                 if block.is_error and not block.blocks:
                     found.append((EMPTY_ERROR_RESULT, (turn, "blocks", place), "", ()))
+                if block.detail is not None and not clean(block.detail):
+                    for odd in halves(block.detail, (turn, "blocks", place, "detail")):
+                        found.append((LONE_SURROGATE, odd, "", ()))
                 for spot, inner in enumerate(block.blocks):
                     kind = type(inner)
                     if kind is TextBlock:
@@ -308,9 +307,6 @@ def general(messages: list[Any]) -> list[Finding]:
                             found.append((LONE_SURROGATE, (turn, "blocks", place, "blocks", spot, "data"), "", ()))
                         if not (inner.mimeType.isascii() or encodable(inner.mimeType)):
                             found.append((LONE_SURROGATE, (turn, "blocks", place, "blocks", spot, "mimeType"), "", ()))
-                        if inner.detail is not None and not clean(inner.detail):
-                            for odd in halves(inner.detail, (turn, "blocks", place, "blocks", spot, "detail")):
-                                found.append((LONE_SURROGATE, odd, "", ()))
                         if seen := other_media(content, inner.mimeType, IMAGE_MAGIC, IMAGE_ALIASES):
                             found.append(
                                 (
@@ -320,6 +316,9 @@ def general(messages: list[Any]) -> list[Finding]:
                                     (seen,),
                                 )
                             )
+                        if inner.detail is not None and not clean(inner.detail):
+                            for odd in halves(inner.detail, (turn, "blocks", place, "blocks", spot, "detail")):
+                                found.append((LONE_SURROGATE, odd, "", ()))
     if (
         speaker is AssistantMessage
         and tail in (ReasoningBlock, TextBlock)
@@ -541,14 +540,39 @@ def halves(value: Any, path: Path) -> Iterator[Path]:
             yield from halves(inner, (*path, place))
 
 
-def within(value: Any, limit: int) -> bool:
-    """Whether no integer in a JSON value lies beyond the limit."""
-    for inner in value.values() if type(value) is dict else value:
+def plain(value: dict[str, Any], limit: int) -> bool:
+    """Whether an object holds whole characters only, and no integer beyond the limit."""
+    for key, inner in value.items():
+        if not key.isascii() and not encodable(key):
+            return False
         kind = type(inner)
-        if kind is int:
+        if kind is str:
+            if not inner.isascii() and not encodable(inner):
+                return False
+        elif kind is int:
             if not -limit <= inner <= limit:
                 return False
-        elif (kind is dict or kind is list) and not within(inner, limit):
+        elif kind is dict:
+            if not plain(inner, limit):
+                return False
+        elif kind is list and not _plain_items(inner, limit):
+            return False
+    return True
+
+
+def _plain_items(values: list[Any], limit: int) -> bool:
+    for inner in values:
+        kind = type(inner)
+        if kind is str:
+            if not inner.isascii() and not encodable(inner):
+                return False
+        elif kind is int:
+            if not -limit <= inner <= limit:
+                return False
+        elif kind is dict:
+            if not plain(inner, limit):
+                return False
+        elif kind is list and not _plain_items(inner, limit):
             return False
     return True
 
