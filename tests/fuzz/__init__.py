@@ -1,0 +1,1 @@
+"""Mutants of valid documents, and the judges that must agree on each of them."""
