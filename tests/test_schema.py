@@ -14,6 +14,7 @@ from codegen import ir
 from codegen.checks import checked
 from codegen.emitters import bundles
 from codegen.emitters.docs_formats import source
+from codegen.format_checks import check_formats
 
 CODES = {item.code: item for item in SPEC.errors}
 
@@ -191,50 +192,9 @@ def test_example_of_a_code_gives_exactly_this_code(code: str) -> None:
 
 # --- Formats -----------------------------------------------------------------------------------------------
 
-TEMPLATES = (("blocks",), ("roles",), ("payload",), ("request",))
 
-
-@pytest.mark.parametrize("item", SPEC.formats, ids=lambda item: str(item.name))
-def test_format_names_what_there_is(item: ir.Format) -> None:
-    slots = {slot.name for slot in item.slots}
-    roles = {role.name for role in SPEC.roles}
-    assert roles - set(item.roles) <= ({"system"} if item.system.place == "hoisted" else set())
-    assert set(item.roles) <= roles
-    for turn in item.roles.values():
-        for part in ir.walk(turn):
-            if isinstance(part, ir.Slot):
-                assert part.name in slots
-            elif isinstance(part, ir.Or):
-                assert {part.slot, part.other} <= slots
-    for kind, rule in item.rules.items():
-        fields = {field.name for field in rule.block.fields}
-        assert rule.slot is None or rule.slot in slots
-        assert {loss.field for loss in rule.losses} <= fields, kind
-        for part in ir.walk(rule.template) if rule.template else ():
-            assert set(_fields_of(part)) <= fields, (kind, part)
-        if rule.refused:
-            assert set(rule.refused.roles) <= set(rule.block.roles), kind
-            assert set(rule.refused.containers) <= set(rule.block.containers), kind
-        assert bool(rule.media_types) == bool(rule.block.media and not rule.raises), kind
-
-
-def _fields_of(part: ir.Template) -> tuple[str, ...]:
-    if isinstance(part, ir.DataUrl):
-        return part.type, part.data
-    return (part.name,) if isinstance(part, ir.FieldRef | ir.JsonText | ir.Lookup | ir.Texts | ir.Parts | ir.If) else ()
-
-
-@pytest.mark.parametrize("item", SPEC.formats, ids=lambda item: str(item.name))
-def test_every_field_of_a_block_is_used_or_lost(item: ir.Format) -> None:
-    """A format accounts for each field of each block; `detail` stays behind everywhere."""
-    for kind, rule in item.rules.items():
-        if rule.raises or rule.template is None:
-            continue
-        used = {name for part in ir.walk(rule.template) for name in _fields_of(part)}
-        used |= {loss.field for loss in rule.losses}
-        if any(isinstance(part, ir.CallField) for part in ir.walk(rule.template)) and rule.block.result:
-            used.add(rule.block.result["call_id"])
-        assert {field.name for field in rule.block.fields} - {"detail"} == used, kind
+def test_formats_account_for_every_block_and_field() -> None:
+    check_formats(SPEC)
 
 
 @pytest.mark.parametrize("item", SPEC.formats, ids=lambda item: str(item.name))

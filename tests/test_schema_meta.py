@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from schematools import FILES, META, METAS, SCHEMA, load, meta, meta_of, walk
 
+from codegen.format_checks import check_formats
 from codegen.output import check_frozen
 from codegen.reader import SchemaError, read
 
@@ -205,6 +207,58 @@ def test_reader_names_the_file_that_contradicts_the_rest(name: str, tmp_path: Pa
     path.write_text(json.dumps(changed(load(path), pointer, new)), encoding="utf-8")
     with pytest.raises(SchemaError, match=r"\.json"):
         check_frozen(read(tmp_path / "schema"))
+
+
+# What a format would lose, or name in vain.
+FORMATS: dict[str, tuple[str, str, Any, str]] = {
+    "unknown slot": ("openai", "/blocks/text/slot", "body", "the slot 'body'"),
+    "unknown slot in a turn": ("openai", "/roles/user/content", "$body", "the slot 'body'"),
+    "unknown slot to fall back on": ("openai", "/roles/assistant/content/with", "body", "the slot 'body'"),
+    "unknown role": ("openai", "/roles/tool", {"role": "tool"}, "no role 'tool'"),
+    "silent on a role": ("anthropic", "/roles/user", GONE, "role 'user'"),
+    "silent on system turns": ("openai", "/roles/system", GONE, "role 'system'"),
+    "unknown field": ("openai", "/blocks/text/as/text", "$txt", "no field 'txt'"),
+    "unknown field in an operation": ("openai", "/blocks/tool_call/as/function/arguments/$json", "x", "no field 'x'"),
+    "unknown field that is lost": (
+        "openai",
+        "/blocks/reasoning/lose",
+        {"sign": {"code": "signature_dropped", "when": "set"}},
+        "no field 'sign'",
+    ),
+    "field that would get lost": ("openai", "/blocks/tool_result/lose", GONE, "'is_error' in silence"),
+    "field that is not sent": ("anthropic", "/blocks/reasoning/as/signature?", GONE, "'signature' in silence"),
+    "media of any type": ("openai", "/blocks/image/media_types", GONE, "name the media_types"),
+    "media without a value": (
+        "google",
+        "/blocks/image/as/inline_data/mime_type",
+        {"$map": "mimeType", "values": {"image/png": "png"}},
+        "no value for it",
+    ),
+    "refused where it may not stand": (
+        "openai",
+        "/blocks/reasoning/refused_in",
+        {"roles": ["user"], "containers": [], "code": "image_placement"},
+        "is refused in 'user'",
+    ),
+    "image in system text": ("google", "/blocks/image/refused_in/roles", [], "system turns, which become text"),
+    "image in a text result": (
+        "google",
+        "/blocks/image/refused_in/containers",
+        [],
+        "'tool_result', which becomes text",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_that_would_lose_something_is_refused(name: str, tmp_path: Path) -> None:
+    format, pointer, new, message = FORMATS[name]
+    shutil.copytree(SCHEMA, tmp_path / "schema")
+    path = tmp_path / "schema" / "formats" / f"{format}.json"
+    path.write_text(json.dumps(changed(load(path), pointer, new)), encoding="utf-8")
+    with pytest.raises(SchemaError, match=re.escape(message)) as caught:
+        check_formats(read(tmp_path / "schema"))
+    assert str(caught.value).startswith(f"formats/{format}.json: ")
 
 
 def test_reader_names_the_place_that_the_meta_schema_refuses(tmp_path: Path) -> None:
