@@ -75,9 +75,13 @@ def make(code: str, path: Path, message: str, allowed: tuple[str, ...] = (), hin
 
 
 def wrong_type(value: object, path: Path, types: tuple[str, ...], what: str = "") -> Problem:
-    wanted = " or ".join(types)
+    wanted = " or ".join(_article(kind) for kind in types)
     subject = what or (f"`{path[-1]}`" if path and isinstance(path[-1], str) else "this value")
     return make("wrong_type", path, f"{subject} must be {wanted}, not {json_type(value)}", types)
+
+
+def _article(kind: str) -> str:
+    return kind if kind == "null" else f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
 class _Walk:
@@ -182,11 +186,14 @@ class _Walk:
         return make("unknown_block_type", (*path, "type"), message, self.allowed(place), hint)
 
     def misplaced(self, kind: str, path: Path, place: str) -> Problem:
-        homes = [role for role in ROLES if kind in self.table.places[role]]
-        owner = f"a turn of role {place}" if place in ROLES else f"a {place}"
-        message = f"{owner} may not hold a {kind} block"
-        hint = f"A {kind} block belongs into a turn of role {' or '.join(homes)}."
+        homes = [place for place, kinds in self.table.places.items() if kind in kinds]
+        message = f"{_owner(place)} may not hold a {kind} block"
+        hint = f"A {kind} block belongs into {' or '.join(map(_owner, homes))}."
         return make("block_placement", path, message, self.table.places[place], hint)
+
+
+def _owner(place: str) -> str:
+    return f"a turn of role {place}" if place in ROLES else f"a {place}"
 
 
 def _has_type(value: object, types: tuple[str, ...]) -> bool:

@@ -13,6 +13,7 @@ from turnspec_generated.tables import MESSAGE, SETS
 
 from ._errors import ValidationError
 from ._explain import explain
+from ._values import json_fault
 
 _STRUCTS = set(structs.MESSAGES)
 _FIELDS = SETS[CURRENT].blocks
@@ -28,13 +29,26 @@ def to_structs(messages: Iterable[Any]) -> list[Any]:
         return items
     wire = [item if type(item) in _STRUCTS or isinstance(item, dict) else to_wire(item) for item in items]
     try:
-        return structs.from_wire(wire)
+        read = structs.from_wire(wire)
+        _check_free(read)
+        return read
     except (msgspec.ValidationError, RecursionError, UnicodeError) as problem:
         wire = [to_wire(item) for item in items]
         errors = list(explain(wire, "conversation", CURRENT))
-        if errors:
-            raise ValidationError(errors) from None
+        fault = None if errors else json_fault(wire)
+        if errors or fault:
+            raise ValidationError(errors or [fault]) from None
         raise ValueError(f"the messages cannot be read: {problem}") from None
+
+
+def _check_free(messages: list[Any]) -> None:
+    """Refuse what is no JSON in the free-form objects that a conversion sends; structs of text cannot hold it."""
+    for index, message in enumerate(messages):
+        for place, block in enumerate(message.blocks):
+            name = structs.SENT_OBJECTS.get(type(block))
+            fault = name and json_fault(getattr(block, name), (index, "blocks", place, name))
+            if fault:
+                raise ValidationError([fault])
 
 
 def as_list(messages: Iterable[Any]) -> list[Any]:

@@ -187,7 +187,13 @@ def _check_value(document: Any, entry: str, block_set: str) -> Iterator[Problem]
                 CONVERSATION_KEY: [to_wire(item) if _is_message(item) else item for item in conversation],
             }
         document = block_to_wire(document)
-    yield from _explained(document, entry, block_set, KEY)
+    errors = _explained(document, entry, block_set, KEY)
+    if not errors:
+        from ._values import json_fault
+
+        fault = json_fault(document)
+        errors = [fault] if fault else []
+    yield from errors
 
 
 def _is_message(item: object) -> bool:

@@ -211,6 +211,9 @@ class Task(Struct, frozen=True):
 
 MESSAGES = (SystemMessage, UserMessage, AssistantMessage)
 BLOCKS = (TextBlock, ImageBlock, ReasoningBlock, ToolCallBlock, ToolResultBlock)
+SENT_OBJECTS: dict[type, str] = {
+    ToolCallBlock: "input",
+}
 BLOCK_CLASSES: dict[str, type] = {
     "text": TextBlock,
     "image": ImageBlock,
