@@ -35,6 +35,12 @@ def codegen(command: str, root: Path, **environment: str) -> subprocess.Complete
     )
 
 
+@pytest.fixture(scope="module")
+def rendered() -> output.Files:
+    """All files that the schema gives."""
+    return output.render(SCHEMA)
+
+
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
     """A copy of schema/ and generated/."""
@@ -63,12 +69,12 @@ def released_digests(root: Path) -> dict[str, dict[str, str]]:
 # --- What lies there ---------------------------------------------------------------------------------------
 
 
-def test_generated_files_are_as_the_schema_says() -> None:
-    assert output.differences(output.render(SCHEMA), GENERATED) == []
+def test_generated_files_are_as_the_schema_says(rendered: output.Files) -> None:
+    assert output.differences(rendered, GENERATED) == []
 
 
-def test_generated_text_is_tidy() -> None:
-    for name, text in output.render(SCHEMA).items():
+def test_generated_text_is_tidy(rendered: output.Files) -> None:
+    for name, text in rendered.items():
         assert text == "" or text.endswith("\n"), name
         assert "\r" not in text, name
         assert not re.search(r"[ \t]$", text, re.MULTILINE), name
@@ -102,20 +108,20 @@ def test_check_names_what_differs_is_missing_or_stray(copied: Path) -> None:
     assert "make generate" in done.stderr.splitlines()[-1]
 
 
-def test_generate_mends_all_of_that(copied: Path) -> None:
+def test_generate_mends_all_of_that(copied: Path, rendered: output.Files) -> None:
     generated = copied / "generated"
     (generated / "docs" / "blocks.md").write_text("x", encoding="utf-8")
     (generated / "schemas" / "v2" / "types.schema.json").unlink()
     (generated / "stray.txt").write_text("", encoding="utf-8")
     assert codegen("generate", copied).returncode == 0
-    assert output.differences(output.render(SCHEMA), generated) == []
+    assert output.differences(rendered, generated) == []
 
 
-def test_caches_of_tools_are_no_strays(copied: Path) -> None:
+def test_caches_of_tools_are_no_strays(copied: Path, rendered: output.Files) -> None:
     cache = copied / "generated" / "python" / "turnspec_generated" / "__pycache__"
     cache.mkdir()
     (cache / "names.cpython-311.pyc").write_bytes(b"")
-    assert output.differences(output.render(copied / "schema"), copied / "generated") == []
+    assert output.differences(rendered, copied / "generated") == []
 
 
 def test_a_schema_that_contradicts_itself_is_told_in_one_line(copied: Path) -> None:
@@ -186,13 +192,18 @@ def test_generated_python_imports_nothing_of_the_generator() -> None:
 )
 def test_a_released_set_is_frozen(file: str, change: Callable[[Any], object], copied: Path) -> None:
     edit(copied / "schema" / file, change)
+    with pytest.raises(SchemaError, match=r"the released set v1 is frozen.*A fix is a new version"):
+        output.render(copied / "schema")
+
+
+def test_nothing_is_written_where_a_released_set_would_change(copied: Path, rendered: output.Files) -> None:
+    edit(copied / "schema" / "blocks" / "text.json", lambda value: value["schema"].update(description="Some text."))
     for command in ("generate", "check"):
         done = codegen(command, copied)
         assert done.returncode == 2
         assert len(done.stderr.splitlines()) == 1
-        assert "the released set v1 is frozen" in done.stderr
-        assert "A fix is a new version" in done.stderr
-    assert output.differences(output.render(SCHEMA), copied / "generated") == [], "something was written all the same"
+        assert "frozen" in done.stderr
+    assert output.differences(rendered, copied / "generated") == []
 
 
 def test_a_removed_digest_is_no_way_out(copied: Path) -> None:
@@ -232,11 +243,11 @@ def add_draft(root: Path, *blocks: str) -> None:
     )
 
 
-def test_a_draft_gets_bundles_and_changes_nothing_else(copied: Path) -> None:
+def test_a_draft_gets_bundles_and_changes_nothing_else(copied: Path, rendered: output.Files) -> None:
     """Not even the formats need to know the blocks of a draft."""
     (copied / "schema" / "blocks" / "video.json").write_text(json.dumps(VIDEO), encoding="utf-8")
     add_draft(copied, "video")
-    before, after = output.render(SCHEMA), output.render(copied / "schema")
+    before, after = rendered, output.render(copied / "schema")
     new = {f"schemas/v3/{kind}.schema.json" for kind in bundles.KINDS}
     assert set(after) - set(before) == new | {f"python/turnspec_generated/{name}" for name in new}
     assert {name for name in before if before[name] != after[name]} == set()
@@ -245,9 +256,9 @@ def test_a_draft_gets_bundles_and_changes_nothing_else(copied: Path) -> None:
 
 def test_a_draft_may_change(copied: Path) -> None:
     add_draft(copied)
-    assert codegen("generate", copied).returncode == 0
+    output.check_frozen(read(copied / "schema"))
     edit(copied / "schema" / "block_sets.json", lambda value: value["sets"][-1].update(description="Something else."))
-    assert codegen("generate", copied).returncode == 0
+    output.check_frozen(read(copied / "schema"))
 
 
 def test_a_draft_is_released_by_status_and_digest(copied: Path) -> None:
@@ -255,11 +266,10 @@ def test_a_draft_is_released_by_status_and_digest(copied: Path) -> None:
     digests = released_digests(copied)["v3"]
     path = copied / "schema" / "block_sets.json"
     edit(path, lambda value: value["sets"][-1].update(status="released", sha256={**digests, "types": "0" * 64}))
-    done = codegen("check", copied)
-    assert done.returncode == 2
-    assert digests["types"] in done.stderr, "the message says which digest to record"
+    with pytest.raises(SchemaError, match=digests["types"]):  # the message says which digest to record
+        output.check_frozen(read(copied / "schema"))
     edit(path, lambda value: value["sets"][-1].update(sha256=digests))
-    assert codegen("generate", copied).returncode == 0
+    output.check_frozen(read(copied / "schema"))
     assert read(copied / "schema").current.name == "v3"
 
 
