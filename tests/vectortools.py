@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +16,27 @@ NOT_SENT = ("expect", "problems", "why", "source")  # what a case says about its
 Case = dict[str, Any]
 
 
-def read_json(text: str | bytes) -> Any:
-    """Parse JSON with integers of any length, beyond the interpreter's limit of 4300 digits."""
+@contextmanager
+def any_digits() -> Iterator[None]:
+    """Integers of any length as text, beyond the interpreter's limit of 4300 digits."""
     limit = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(0)
     try:
-        return json.loads(text)
+        yield
     finally:
         sys.set_int_max_str_digits(limit)
+
+
+def read_json(text: str | bytes) -> Any:
+    """The value of JSON text, integers of any length included."""
+    with any_digits():
+        return json.loads(text)
 
 
 def write_json(value: Any) -> str:
-    """One line of JSON, ASCII only, with integers of any length."""
-    limit = sys.get_int_max_str_digits()
-    sys.set_int_max_str_digits(0)
-    try:
+    """One line of JSON, ASCII only, integers of any length included."""
+    with any_digits():
         return json.dumps(value, separators=(",", ":"), allow_nan=False)
-    finally:
-        sys.set_int_max_str_digits(limit)
 
 
 def vector_files(folder: Path = VECTORS) -> list[Path]:
