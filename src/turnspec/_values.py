@@ -7,7 +7,7 @@ from typing import Any
 from ._errors import Problem
 from ._explain import Path, json_type, make
 
-MAX_DEPTH = 128
+MAX_DEPTH = 128  # levels of arrays and objects, as for JSON text
 
 
 def json_fault(document: Any, path: Path = ()) -> Problem | None:

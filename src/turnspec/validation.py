@@ -18,6 +18,8 @@ from ._errors import Problem, ValidationError
 
 ENTRIES = ("auto", "message", "conversation", "task", "tasks")
 KEY = (CONVERSATION_KEY,)
+MAX_DEPTH = 128
+_ANYTHING: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 Key = tuple[str, ...]
 Text = bytes | bytearray | memoryview | str
 
@@ -84,26 +86,32 @@ def dumps(messages: Any) -> str:
 
 def quick(data: bytes, entry: str = "auto", block_set: str | None = None, key: Key = KEY) -> bool:
     """Whether JSON text is certainly valid; False means that `check_text` has to look."""
-    from ._text import certain
-
     name = block_set or CURRENT
     try:
         if entry == "auto":
             entry = _entry_of_text(data, key)
         if entry == "conversation":
-            return certain(data, exact.encode(exact.CONVERSATION[name].decode(data)))
+            return _certain(data, exact.CONVERSATION[name], 0)
         if entry == "message":
-            return certain(data, exact.encode(exact.MESSAGE[name].decode(data)))
+            return _certain(data, exact.MESSAGE[name], 0)
         if entry == "task":
-            return _quick_task(data, name, key)
+            return _quick_task(data, name, key, 0)
         tasks = msgspec.json.decode(data, type=list[msgspec.Raw])
-        return all(_quick_task(bytes(task), name, key) for task in tasks)
-    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return all(_quick_task(bytes(task), name, key, 1) for task in tasks)
+    except (msgspec.MsgspecError, OverflowError, RecursionError, UnicodeError):
         return False
 
 
-def _quick_task(data: bytes, block_set: str, key: Key) -> bool:
-    from ._text import certain, certain_keys, certain_object
+def _certain(data: bytes, decoder: msgspec.json.Decoder[Any], depth: int) -> bool:
+    """Whether text that lies so many levels deep is valid, has no key twice and is not too deep."""
+    from ._text import certain, max_depth_at_most
+
+    decoded = decoder.decode(data)
+    return certain(data, exact.encode(decoded), shallow=True) and max_depth_at_most(decoded, MAX_DEPTH - depth)
+
+
+def _quick_task(data: bytes, block_set: str, key: Key, depth: int) -> bool:
+    from ._text import certain_keys
 
     members = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
     if key[0] not in members or not certain_keys(data, members):
@@ -111,11 +119,11 @@ def _quick_task(data: bytes, block_set: str, key: Key) -> bool:
     for name, raw in members.items():
         text = bytes(raw)
         if name != key[0]:
-            fine = certain_object(text)
+            fine = _certain(text, _ANYTHING, depth + 1)
         elif len(key) > 1:
-            fine = _quick_task(text, block_set, key[1:])
+            fine = _quick_task(text, block_set, key[1:], depth + 1)
         else:
-            fine = certain(text, exact.encode(exact.CONVERSATION[block_set].decode(text)))
+            fine = _certain(text, exact.CONVERSATION[block_set], depth + 1)
         if not fine:
             return False
     return True

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import binascii
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from .steps import (
     read_turns,
     runs,
     signature,
+    strict,
     white_space,
 )
 from .structs import (
@@ -501,15 +501,6 @@ def portable_name(name: str) -> bool:
     if portable and len(_known) < 1000:
         _known.add(name)
     return portable
-
-
-def strict(data: str) -> bytes:
-    """The bytes of base64 that needs no repair; no bytes where it does. `strict_mode` alone lets "QUJD=" pass."""
-    try:
-        content = binascii.a2b_base64(data, strict_mode=True)
-    except ValueError:
-        return b""
-    return content if len(data) == (len(content) + 2) // 3 * 4 else b""
 
 
 def decoded(data: str) -> bytes:

@@ -258,16 +258,12 @@ def media(
 ) -> tuple[str, str]:
     """Step 5: base64 and media type, normalized and checked; `magic` tells the type of the first bytes."""
     mended = data
-    try:
-        decoded = binascii.a2b_base64(data, strict_mode=True)
-    except ValueError:
+    decoded = strict(data)
+    if not decoded:
         mended = data.translate(_SPACE).translate(_ALPHABET)
         if "=" not in mended[:-2]:
             mended += "=" * (-len(mended) % 4)
-        try:
-            decoded = binascii.a2b_base64(mended, strict_mode=True)
-        except ValueError:
-            decoded = b""
+        decoded = strict(mended)
     media_type = kind.lower()
     media_type = aliases.get(media_type, media_type)
     if not decoded:
@@ -286,12 +282,18 @@ def media(
     return mended, media_type
 
 
-def usual(data: str, media_type: str, magic: dict[str, Callable[[bytes], Any]] | None) -> bool:
-    """Whether this is base64 that needs no repair, of bytes that do not begin as another media type."""
+def strict(data: str) -> bytes:
+    """The bytes of standard base64 with its padding; b"" where it is something else, or nothing."""
     try:
         decoded = binascii.a2b_base64(data, strict_mode=True)
     except ValueError:
-        return False
+        return b""
+    return decoded if len(data) == (len(decoded) + 2) // 3 * 4 else b""
+
+
+def usual(data: str, media_type: str, magic: dict[str, Callable[[bytes], Any]] | None) -> bool:
+    """Whether this is base64 that needs no repair, of bytes that do not begin as another media type."""
+    decoded = strict(data)
     if magic is None or media_type not in magic or magic[media_type](decoded):
         return bool(decoded)
     return bool(decoded) and not any(begins(decoded) for begins in magic.values())
