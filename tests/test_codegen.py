@@ -341,6 +341,14 @@ def test_pages_know_every_format_and_what_it_makes_of_each_block() -> None:
         assert f"| [`{block.type}`](blocks.md#{block.type}) |" in flatten
 
 
+def test_pages_know_every_operation_of_a_template() -> None:
+    definitions = load(SCHEMA / "meta" / "format.schema.json")["$defs"]
+    operations = [*definitions["operation"]["propertyNames"]["then"]["enum"], "$or"]
+    assert "$or" in definitions["turn_template"]["then"]["properties"]
+    for name in operations:
+        assert f'| `{{"{name}": ' in pages()["formats"], name
+
+
 def test_links_between_pages_lead_to_a_heading() -> None:
     texts = pages()
     headings = {page: set(re.findall(r"^#+ (.+)$", text, re.MULTILINE)) for page, text in texts.items()}
