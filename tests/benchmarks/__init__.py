@@ -1,0 +1,1 @@
+"""Speed and memory, as ratios of two runs on one machine. `python -m tests.benchmarks` prints the table."""
