@@ -18,8 +18,10 @@ from pathlib import Path
 import pytest
 from test_cli_kit import COMMAND, HI, TASK, Ran, call, environment, jsonl
 
+from turnspec._errors import Problem
 from turnspec.cli import crew, main, pieces
 from turnspec.cli.documents import Reading
+from turnspec.cli.sources import Opened, Source, open_source
 from turnspec.cli.work import Outcome
 
 Capture = pytest.CaptureFixture[str]
@@ -205,6 +207,47 @@ def test_out_of_memory_is_told(capsys: Capture, tmp_path: Path, monkeypatch: pyt
     (tmp_path / "a.jsonl").write_text(jsonl(TASK))
     ran = call(capsys, "flatten", "-q", "--jobs", jobs, "a.jsonl", "a.jsonl")
     assert ran == (2, "", "turnspec: a.jsonl: out of memory\n" * 2)
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("jobs", ["1", "3"])
+def test_nothing_is_told_behind_the_place_where_reading_failed(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: str
+) -> None:
+    """Memory runs out in the middle; later pieces were read, but on which lines they begin is not known."""
+
+    def read(self: object, data: bytes) -> Reading:
+        if b"enough" in data:
+            raise MemoryError
+        return Reading(1, [], [Problem("wrong_type", "", "no", line=1, column=1)])
+
+    monkeypatch.setattr("turnspec.cli.documents.Reader.read", read)
+    (tmp_path / "a.jsonl").write_text("0\n" * 700 + '"enough"\n' + "0\n" * 700)
+    (tmp_path / "b.jsonl").write_text("0\n")
+    ran = call(capsys, "flatten", "--jobs", jobs, "a.jsonl", "b.jsonl")
+    assert ran.code == 2
+    assert [line.split(" ")[0] for line in ran.err.splitlines()[:-1]] == [
+        *(f"a.jsonl:{number + 1}:1:" for number in range(700)),
+        "turnspec:",
+        "b.jsonl:1:1:",
+    ]
+    assert ran.err.endswith(
+        "turnspec: a.jsonl: out of memory\n"
+        "b.jsonl:1:1: wrong_type at (root): no\n"
+        "2 files, 701 conversations: 0 written, 701 errors in 2 files, 1 file not read to the end\n"
+    )
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_a_file_that_vanishes(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def vanish(source: Source) -> Opened:
+        Path(source.path).unlink(missing_ok=True)
+        return open_source(source)
+
+    monkeypatch.setattr("turnspec.cli.work.open_source", vanish)
+    (tmp_path / "a.jsonl").write_text(jsonl(*[TASK] * 100))
+    ran = call(capsys, "validate", "-q", "--jobs", "2", "a.jsonl")
+    assert ran == (2, "", "turnspec: a.jsonl: no such file\n")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts in kilobytes")

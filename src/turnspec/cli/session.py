@@ -83,6 +83,8 @@ class Session:
 
     def take(self, event: object) -> bool:
         """Take one event; False when the run is to stop."""
+        if self._failed and not isinstance(event, Begin):
+            return True  # a later piece of the same file: on which lines it begins is not known
         if isinstance(event, Progress):
             self.progress.advance(self._file, event.read, self._size, self.tally.conversations)
         elif isinstance(event, bytes):
@@ -118,8 +120,6 @@ class Session:
             self.tally.unlisted[code] = self.tally.unlisted.get(code, 0) + count
 
     def _fail(self, why: str) -> None:
-        if self._failed:
-            return
         self._failed = True
         self.tally.unread += 1
         self.output.flush()

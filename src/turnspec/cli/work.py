@@ -151,10 +151,10 @@ class Worker:
             for group in groups:
                 for data in group:
                     line += 1
+                    if data.isspace() and not data.strip(BLANK):
+                        continue
                     if quick(data):
                         conversations += 1 if data[0] == BRACE else conversations_in(data, self.job.key)
-                        continue
-                    if not data.strip(BLANK):
                         continue
                     outcome = document(data)
                     conversations += outcome.conversations

@@ -136,7 +136,7 @@ def zsh(commands: Commands) -> str:
 
 
 def _zsh_text(text: str) -> str:
-    for char, safe in (("\\", ""), ("'", ""), ("[", "("), ("]", ")"), (":", " -"), ("%%", "%")):
+    for char, safe in (("\\", ""), ("'", "'\\''"), ("[", "("), ("]", ")"), (":", " -"), ("%%", "%")):
         text = text.replace(char, safe)
     return text.split("\n", 1)[0]
 
@@ -167,4 +167,4 @@ def fish(commands: Commands) -> str:
 
 
 def _fish_text(text: str) -> str:
-    return text.replace("\\", "").replace("'", "").replace("%%", "%").split("\n", 1)[0]
+    return text.replace("\\", "\\\\").replace("'", "\\'").replace("%%", "%").split("\n", 1)[0]
