@@ -238,6 +238,8 @@ def test_colour_is_for_terminals(capsys: Capture, tmp_path: Path) -> None:
     assert "\x1b" not in call(capsys, "validate", "bad.jsonl").out
     assert red in call(capsys, "validate", "--color", "always", "bad.jsonl").out
     assert red in call(capsys, "flatten", "--color", "always", "bad.jsonl").err
+    call(capsys, "validate", "--color", "always", "bad.jsonl", "-o", "out.txt")
+    assert red in (tmp_path / "out.txt").read_text()
     assert "\x1b" not in call(capsys, "validate", "--color", "always", "--output", "json", "bad.jsonl").out
 
 

@@ -69,16 +69,15 @@ class Session:
     def __init__(self, args: Any, output: Output, writes: bool) -> None:
         self.output = output
         self.writes = writes
-        colour_of = sys.stderr if writes or args.o else sys.stdout
-        colour = colour_wanted(args.color, colour_of) and (writes or not args.o)
-        self.style = Style(args.output == "json", colour)
+        where = sys.stderr if writes else None if args.o else sys.stdout
+        self.style = Style(args.output == "json", colour_wanted(args.color, where))
         self.most = getattr(args, "max_errors", 0)
         self.strict = getattr(args, "strict", False)
         self.tally = Tally()
         self.progress = ProgressLine(not args.quiet)
         self._file = ""
         self._size: int | None = None
-        self._lines = self._conversations = self._errors_before = 0
+        self._lines = self._errors_before = 0
         self._failed = False
 
     def take(self, event: object) -> bool:
