@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import random
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 
 from tests.provider.account import account
-from tests.strategies import Wire, conversations, seeded, tidy_conversations
-from turnspec import ConversionError, Loss, convert_messages, convert_with_report
+from tests.strategies import Wire, conversations, seeded, spec, tidy_conversations
+from turnspec import ConversionError, ConversionWarning, Loss, convert_messages, convert_with_report, loads
 
 FORMATS = ("openai", "openrouter", "anthropic", "google")
 PURPOSES = ("request", "training")
@@ -90,6 +92,115 @@ def test_input_stays_as_it_is(format: str) -> None:
             payload = None
         assert json.dumps(conversation) == before
         del payload
+
+
+def quick_answer(conversation: Any, format: str, purpose: str) -> tuple[Any, ...]:
+    """(payload, warnings, problems) of `convert_messages`."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            payload = convert_messages(conversation, format, purpose=purpose)
+        except ConversionError as error:
+            return None, [], [(one.code, one.pointer) for one in error.problems]
+    told = [one.message.loss for one in caught if isinstance(one.message, ConversionWarning)]
+    return json.dumps(payload), [(one.code, one.pointer) for one in told], []
+
+
+def full_answer(conversation: Any, format: str, purpose: str) -> tuple[Any, ...]:
+    """The same, of `convert_with_report`."""
+    try:
+        payload, losses = convert_with_report(conversation, format, purpose=purpose)
+    except ConversionError as error:
+        return None, [], [(one.code, one.pointer) for one in error.problems]
+    told = [loss for loss in losses if loss.severity == "warning"]
+    return json.dumps(payload), [(one.code, one.pointer) for one in told], []
+
+
+@pytest.mark.parametrize("start", range(0, 1500, 500))
+def test_convert_messages_warns_of_what_the_report_tells(start: int) -> None:
+    """Both ways to convert give one payload, one set of problems, and the same warnings in the same order."""
+    for seed in range(start, start + 500):
+        conversation = seeded(seed)
+        objects = loads(json.dumps(conversation), entry="conversation")
+        for format in FORMATS:
+            for purpose in PURPOSES:
+                full = full_answer(conversation, format, purpose)
+                assert quick_answer(conversation, format, purpose) == full, (seed, format, purpose)
+                assert quick_answer(objects, format, purpose) == full, (seed, format, purpose)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_losses_are_in_canonical_order_and_once(format: str) -> None:
+    """By index, by field, and a place before what lies in it; pointers lead to something."""
+    order = spec().field_order
+    for seed in range(400):
+        conversation = seeded(seed)
+        try:
+            losses = convert_with_report(conversation, format).losses
+        except ConversionError as error:
+            losses = error.problems  # type: ignore[assignment]
+            if any(one.pointer == "" for one in losses[:-1]):
+                pytest.fail(f"{seed}: the root is not last")
+        paths = [one.pointer.split("/")[1:] for one in losses if one.pointer]
+        places = [[int(step) if step.isdigit() else order.index(step) for step in path] for path in paths]
+        assert places == sorted(places), seed
+        assert len({(one.code, one.pointer) for one in losses}) == len(losses), seed
+        for one in losses:
+            value: Any = conversation
+            for step in one.pointer.split("/")[1:]:
+                value = value[int(step) if isinstance(value, list) else step.replace("~1", "/").replace("~0", "~")]
+
+
+def with_half_a_pair(conversation: Any, choose: random.Random) -> Any:
+    """The conversation with half of a surrogate pair in one of its strings or in a key of an input."""
+    changed = copy.deepcopy(conversation)
+    spots: list[tuple[Any, Any]] = []
+
+    def gather(value: Any) -> None:
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(item, str) and key not in ("role", "type"):
+                spots.append((value, key))
+            elif isinstance(item, dict | list):
+                gather(item)
+                if key == "input" and isinstance(item, dict):
+                    spots.append((item, ...))
+
+    gather(changed)
+    if spots:
+        holder, key = choose.choice(spots)
+        half = choose.choice(("\ud800", "\udfff", "a\udc00b", "é\ud83d"))
+        holder[half if key is ... else key] = 1 if key is ... else half
+    return changed
+
+
+def test_half_a_surrogate_pair_is_never_sent() -> None:
+    """It raises, or stood where nothing is sent from."""
+    raised = 0
+    for seed in range(1500):
+        conversation = with_half_a_pair(seeded(seed, spice=2), random.Random(seed))
+        for format in FORMATS:
+            answers = [full_answer(conversation, format, "request"), quick_answer(conversation, format, "request")]
+            assert answers[0] == answers[1], (seed, format)
+            payload, _, problems = answers[0]
+            raised += any(code == "lone_surrogate" for code, _ in problems)
+            if payload is not None:
+                json.dumps(json.loads(payload), ensure_ascii=False).encode()  # raises for half a pair
+    assert raised > 500
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_is_no_json_number_is_never_sent(number: float, format: str) -> None:
+    call = {"type": "tool_call", "id": "a", "name": "f", "input": {"deep": [{"x": number}]}}
+    answer = {"type": "tool_result", "tool_call_id": "a", "blocks": [{"type": "text", "text": "x"}]}
+    conversation = [
+        {"role": "user", "blocks": [{"type": "text", "text": "x"}]},
+        {"role": "assistant", "blocks": [call]},
+        {"role": "user", "blocks": [answer]},
+    ]
+    for convert in (convert_messages, convert_with_report):
+        with pytest.raises(ValueError, match=r"(?i)json"):
+            convert(conversation, format)  # type: ignore[operator]
 
 
 # --- The account can fail ----------------------------------------------------------------------------------
