@@ -336,6 +336,7 @@ class FlattenRule:
 
 @dataclass(frozen=True)
 class Flatten:
+    description: str
     verbatim_role: str
     header_text: str
     header_detail: dict[str, str]
@@ -358,7 +359,7 @@ class Rule:
 class Spec:
     """Everything that the schema says."""
 
-    blocks: tuple[Block, ...]  # all block types of all sets, in the order of the sets
+    blocks: tuple[Block, ...]  # the block types of all released sets, in the order of the sets
     roles: tuple[Role, ...]
     containers: tuple[Container, ...]
     message: dict[str, Any]
@@ -374,10 +375,14 @@ class Spec:
     wire: dict[str, Any]
 
     @property
+    def released(self) -> tuple[BlockSet, ...]:
+        """The released sets. A draft gets bundles only: nothing else may look at it."""
+        return tuple(item for item in self.sets if item.status == "released")
+
+    @property
     def current(self) -> BlockSet:
         """The newest released set; models, converters and defaults follow it."""
-        released = [item for item in self.sets if item.status == "released"]
-        return released[-1]
+        return self.released[-1]
 
     def set(self, name: str) -> BlockSet:
         return next(item for item in self.sets if item.name == name)

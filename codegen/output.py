@@ -7,6 +7,7 @@ from pathlib import Path
 
 from . import emitters, ir
 from .emitters import bundles
+from .format_checks import check_formats
 from .reader import SchemaError, read
 
 Files = dict[str, str]  # path below generated/ -> text
@@ -16,6 +17,7 @@ def render(schema: Path) -> Files:
     """All generated files of the schema below `schema`."""
     spec = read(schema)
     check_frozen(spec)
+    check_formats(spec)
     files: Files = {}
     for emit in emitters.ALL:
         for name, text in emit(spec).items():

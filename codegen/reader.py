@@ -61,13 +61,15 @@ class _Reader:
         if missing := sorted(on_disk - set(order)):
             raise SchemaError(f"{self.root}/block_sets.json: no set holds the block {missing[0]!r}")
         self.blocks = {kind: self.block(kind, message) for kind in order}
+        released = [item for item in sets["sets"] if item["status"] == "released"]
+        self.released = tuple(dict.fromkeys(kind for item in released for kind in item["blocks"]))
         errors = tuple(ir.ErrorCode(**item) for item in self.file("errors.json", "errors")["codes"])
         self.codes = {item.code for item in errors}
         if len(self.codes) != len(errors):
             raise SchemaError(f"{self.root}/errors.json: a code stands twice")
         formats, aliases, titles = self.formats()
         return ir.Spec(
-            blocks=tuple(self.blocks.values()),
+            blocks=tuple(self.blocks[kind] for kind in self.released),
             roles=tuple(
                 ir.Role(name, item["title"], item["union"], item["description"])
                 for name, item in message["roles"].items()
@@ -163,7 +165,7 @@ class _Reader:
         formats: list[ir.Format] = []
         aliases: dict[str, str] = {}
         titles: dict[str, tuple[str, str]] = {}
-        names = load(self.root / "formats" / "index.json")["formats"]
+        names = self.file("formats/index.json", "formats_index")["formats"]
         on_disk = {path.stem for path in (self.root / "formats").glob("*.json")} - {"index"}
         if on_disk != set(names):
             raise SchemaError(
@@ -179,7 +181,9 @@ class _Reader:
         return tuple(formats), aliases, titles
 
     def format(self, name: str, data: dict[str, Any]) -> ir.Format:
-        if silent := [kind for kind in self.blocks if kind not in data["blocks"]]:
+        if unknown := [kind for kind in data["blocks"] if kind not in self.blocks]:
+            raise SchemaError(f"{self.root}/formats/{name}.json: no set holds the block {unknown[0]!r}")
+        if silent := [kind for kind in self.released if kind not in data["blocks"]]:
             raise SchemaError(
                 f"{self.root}/formats/{name}.json: says nothing of the block {silent[0]!r}; "
                 'give it a slot and a template, or {"raise": "a code"}'
@@ -271,7 +275,9 @@ class _Reader:
 
     def flatten(self) -> ir.Flatten:
         data = self.file("flatten.json", "flatten")
-        if silent := [kind for kind in self.blocks if kind not in data["blocks"]]:
+        if unknown := [kind for kind in data["blocks"] if kind not in self.blocks]:
+            raise SchemaError(f"{self.root}/flatten.json: no set holds the block {unknown[0]!r}")
+        if silent := [kind for kind in self.released if kind not in data["blocks"]]:
             raise SchemaError(f"{self.root}/flatten.json: says nothing of the block {silent[0]!r}")
         rules = {}
         for kind, item in data["blocks"].items():
@@ -284,7 +290,9 @@ class _Reader:
                 detail=item.get("detail"),
                 then=item.get("then"),
             )
-        return ir.Flatten(data["verbatim_role"], data["header"]["text"], data["header"]["detail"], rules)
+        return ir.Flatten(
+            data["description"], data["verbatim_role"], data["header"]["text"], data["header"]["detail"], rules
+        )
 
     def rules(self) -> tuple[ir.Rule, ...]:
         found = []

@@ -60,7 +60,7 @@ def example(block: ir.Block) -> dict[str, Any]:
 def blocks_table(spec: ir.Spec) -> str:
     rows = []
     for block in spec.current.blocks:
-        sets = codes(item.name for item in _released(spec) if block in item.blocks)
+        sets = codes(item.name for item in spec.released if block in item.blocks)
         rows.append([link(block.type, "blocks"), block.title, block.summary, standing(block), sets])
     return table(["type", "name", "what it is", "may stand in", "block sets"], rows)
 
@@ -129,12 +129,12 @@ def containers_table(spec: ir.Spec) -> str:
 
 
 def sets_table(spec: ir.Spec) -> str:
-    rows = [[f"`{item.name}`", item.since, codes(item.types), item.description] for item in _released(spec)]
+    rows = [[f"`{item.name}`", item.since, codes(item.types), item.description] for item in spec.released]
     return table(["set", "since", "blocks", "what it is"], rows)
 
 
 def membership_table(spec: ir.Spec) -> str:
-    sets, rows = _released(spec), []
+    sets, rows = spec.released, []
     for block in spec.current.blocks:
         rows.append([link(block.type, "blocks"), *(_yes(block in item.blocks) for item in sets)])
     return table(["block", *(item.name for item in sets)], rows)
@@ -142,15 +142,11 @@ def membership_table(spec: ir.Spec) -> str:
 
 def bundles_table(spec: ir.Spec) -> str:
     rows = []
-    for item in _released(spec):
+    for item in spec.released:
         for kind in bundles.KINDS:
             urn = bundles.bundle(spec, item, kind)["$id"]
             rows.append([f"`{item.name}`", f"`{kind}.schema.json`", f"`{urn}`", f"`{item.sha256[kind]}`"])
     return table(["set", "file", "`$id`", "sha256"], rows)
-
-
-def _released(spec: ir.Spec) -> list[ir.BlockSet]:
-    return [item for item in spec.sets if item.status == "released"]
 
 
 # --- Codes and rules ---------------------------------------------------------------------------------------

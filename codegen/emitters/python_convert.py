@@ -198,7 +198,7 @@ class FormatView:
         if isinstance(item, DataUrl):
             return f'f"data:{{{names[item.type]}}};base64,{{{names[item.data]}}}"'
         if isinstance(item, Lookup):
-            return f"{item.values!r}[{names[item.name]}]"
+            return f"{item.values!r}.get({names[item.name]})"  # what is not listed was refused before
         if isinstance(item, CallField):
             return names[f"call:{item.what}"]
         if isinstance(item, If):

@@ -11,7 +11,7 @@ PYTHON = {"string": "str", "object": "dict[str, Any]", "boolean": "bool", "integ
 def emit(spec: Spec) -> dict[str, str]:
     containers = {item.name: item.union for item in spec.containers}
     about = '"""The generated half of turnspec: data and straight-line code, made from its schema."""\n'
-    pairs = [(item, _order(item)) for item in spec.sets]
+    pairs = [(item, _order(item)) for item in spec.released]
     current = {"set": spec.current, "ordered": _order(spec.current)}
     common = {"header": HEADER, "spec": spec, "python_type": python_type, "containers": containers}
     return {

@@ -18,13 +18,13 @@ def emit(spec: Spec) -> dict[str, str]:
 
 def _names(spec: Spec) -> str:
     """Names that a light import needs: nothing but tuples and dicts of strings."""
-    sets = {item.name: item.types for item in spec.sets}
-    texts = {item.name: (item.status, item.description) for item in spec.sets}
+    sets = {item.name: item.types for item in spec.released}
+    texts = {item.name: (item.status, item.description) for item in spec.released}
     lines = [
         HEADER + '"""The names of block types, block sets, roles and formats."""\n',
         f"MESSAGE_BLOCK_TYPES: tuple[str, ...] = {spec.current.types!r}",
         f"BLOCK_SETS: dict[str, tuple[str, ...]] = {sets!r}",
-        f"RELEASED: tuple[str, ...] = {tuple(item.name for item in spec.sets if item.status == 'released')!r}",
+        f"RELEASED: tuple[str, ...] = {tuple(item.name for item in spec.released)!r}",
         f"CURRENT = {spec.current.name!r}",
         f"UNADVERTISED = {spec.unadvertised!r}",
         f"ROLES: tuple[str, ...] = {tuple(role.name for role in spec.roles)!r}",
@@ -58,7 +58,7 @@ def _tables(spec: Spec) -> str:
         f"FOREIGN: dict[str, str] = {_foreign(spec)!r}  # what provider formats call the blocks",
         f"BLOCK_TITLES: dict[str, str] = { ({block.type: block.title for block in spec.blocks})!r}",
         "SETS: dict[str, Set] = {",
-        *(f"    {item.name!r}: {_set(spec, item)}," for item in spec.sets),
+        *(f"    {item.name!r}: {_set(spec, item)}," for item in spec.released),
         "}",
     ]
     return "\n".join(lines) + "\n"

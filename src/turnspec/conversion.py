@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
@@ -221,18 +221,13 @@ def downgrade_messages(messages: Iterable[Any], to: str = UNADVERTISED) -> Downg
         blocks: list[Any] = []
         for place, block in enumerate(message.blocks):
             path = (index, "blocks", place)
+            problems += [
+                ("unknown_block_type", (*where, "type"), f"{kind} in block set {to}", tuple(BLOCK_SETS[to]))
+                for where, kind in _unsayable(block, path, known)
+            ]
             if block.type in known:
                 blocks.append(block)
-            elif block.type in AS_IS:
-                problems.append(
-                    (
-                        "unknown_block_type",
-                        (*path, "type"),
-                        f"{block.type} in block set {to}",
-                        tuple(sorted(known)),
-                    )
-                )
-            else:
+            elif block.type not in AS_IS:
                 try:
                     rendered = render(block, make)
                 except (AttributeError, TypeError, ValueError, RecursionError) as problem:
@@ -240,16 +235,6 @@ def downgrade_messages(messages: Iterable[Any], to: str = UNADVERTISED) -> Downg
                 losses.append(("rendered_as_text", path, block.type, ()))
                 if block.detail is not None:
                     losses.append(("detail_dropped", (*path, "detail"), "", ()))
-                problems += [
-                    (
-                        "unknown_block_type",
-                        (*path, "blocks", inner),
-                        f"{item.type} in block set {to}",
-                        tuple(sorted(known)),
-                    )
-                    for inner, item in enumerate(rendered)
-                    if item.type not in known
-                ]
                 blocks += rendered
         out.append(message if len(blocks) == len(message.blocks) and not losses else replace(message, blocks))
     if problems:
@@ -259,12 +244,24 @@ def downgrade_messages(messages: Iterable[Any], to: str = UNADVERTISED) -> Downg
     return Downgrade(out, _losses(losses))
 
 
+def _unsayable(block: Any, path: tuple[str | int, ...], known: frozenset[str]) -> Iterator[tuple[Any, str]]:
+    """(path, type) of the block, and of those in it, that an older set lacks and no text stands for."""
+    from turnspec_generated.flatten import AS_IS
+
+    if block.type in AS_IS and block.type not in known:
+        yield path, block.type
+    for index, inner in enumerate(getattr(block, "blocks", ())):
+        yield from _unsayable(inner, (*path, "blocks", index), known)
+
+
 def skip_unknown_blocks(messages: Iterable[Any], known: Sequence[str] | None = None) -> Read:
     """Leave out the blocks of types that the reader does not know, and tell which and where.
 
     `messages` are wire dicts, as a newer server may send them; `known` are the reader's block types (default: all
     that this version knows). What remains is validated: `ValidationError`, its pointers counted in `messages`.
     """
+    if isinstance(known, str):
+        raise TypeError("known must be a list of block types, not a string")
     types = frozenset(MESSAGE_BLOCK_TYPES if known is None else known)
     items = as_list(messages)
     skipped: list[Skipped] = []

@@ -18,6 +18,7 @@ from .steps import (
     pattern,
     read_turns,
     runs,
+    sent,
     signature,
     usual,
     white_space,
@@ -221,6 +222,7 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
     drop_blank(turns, white_space, report)
     turns = arrange(turns, training, "never", "first", report)
     handles(turns, fits, "conversation", "call_{n}", report)
+    turns = sent(turns)
     out: list[Any] = []
     part: dict[str, Any]
     message: dict[str, Any]
@@ -231,8 +233,6 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
             report.refuse("system_after_start", (turn.index,))
         content = []
         for item in turn.items:
-            if item.dropped:
-                continue
             block, path = item.block, item.path
             kind = type(block)
             if kind is TextBlock:
@@ -312,13 +312,13 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
         elif turn.role == "assistant" and (content):
             out.append({"role": "assistant", "content": (content)})
     for group in runs(turns):
-        sent = [item for turn in group for item in turn.items if not item.dropped]
-        if sent and type(sent[-1].block) is ReasoningBlock:
-            report.refuse("reasoning_last", sent[-1].path)
+        last = group[-1].items[-1]
+        if type(last.block) is ReasoningBlock:
+            report.refuse("reasoning_last", last.path)
     if not training and turns and turns[-1].role == "assistant":
-        sent = [item for item in turns[-1].items if not item.dropped]
-        if sent and type(sent[-1].block) is TextBlock and sent[-1].block.text[-1:].isspace():
-            report.refuse("trailing_space", sent[-1].path)
-    if not out:
+        last = turns[-1].items[-1]
+        if type(last.block) is TextBlock and last.block.text[-1:].isspace():
+            report.refuse("trailing_space", last.path)
+    if not turns:
         report.refuse("empty_conversation", ())
     return {"system": system, "messages": out}

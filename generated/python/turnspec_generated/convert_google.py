@@ -17,6 +17,7 @@ from .steps import (
     pair,
     pattern,
     read_turns,
+    sent,
     signature,
     usual,
     white_space,
@@ -195,6 +196,7 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
     pair(turns)
     drop_blank(turns, empty, report)
     turns = arrange(turns, training, "run_with_a_call", "in_call_order", report)
+    turns = sent(turns)
     out: list[Any] = []
     part: dict[str, Any]
     message: dict[str, Any]
@@ -205,8 +207,6 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
             report.refuse("system_after_start", (turn.index,))
         content = []
         for item in turn.items:
-            if item.dropped:
-                continue
             block, path = item.block, item.path
             kind = type(block)
             if kind is TextBlock:
@@ -274,6 +274,6 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
     first_call = next((item for item in turns[0].items if type(item.block) is ToolCallBlock), None) if turns else None
     if first_call:
         report.refuse("starts_with_call", first_call.path)
-    if not out:
+    if not turns:
         report.refuse("empty_conversation", ())
     return {"system_instruction": system, "contents": out}

@@ -227,8 +227,6 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
         text = ""
         rank = 0
         for item in turn.items:
-            if item.dropped:
-                continue
             block, path = item.block, item.path
             kind = type(block)
             if kind is TextBlock:
@@ -316,6 +314,6 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
             if calls:
                 message["tool_calls"] = calls
             out.append(message)
-    if not out:
+    if not turns:
         report.refuse("empty_conversation", ())
     return out

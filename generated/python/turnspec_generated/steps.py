@@ -132,14 +132,8 @@ def arrange(turns: list[Turn], training: bool, join: str, results: str, report: 
 
 
 def _check_calls(groups: list[list[Turn]], number: int, training: bool, report: Report) -> None:
-    after = groups[number + 1 :]
-    open_end = training and (
-        not after
-        or (
-            len(after) == 1
-            and all(type(item.block) is ToolResultBlock for turn in after[0] for item in turn.items if not item.dropped)
-        )
-    )
+    after = [item for group in groups[number + 1 :] for turn in group for item in turn.items if not item.dropped]
+    open_end = training and all(type(item.block) is ToolResultBlock for item in after)
     for turn in groups[number]:
         for item in turn.items:
             if (
@@ -231,6 +225,13 @@ def drop_blank(turns: list[Turn], blank: Callable[[str], bool], report: Report) 
                 report.refuse("blank_text", item.path)
             else:
                 report.lose("blank_text_dropped", item.path)
+
+
+def sent(turns: list[Turn]) -> list[Turn]:
+    """Step 6, its end: the turns that still have something to send."""
+    for turn in turns:
+        turn.items = [item for item in turn.items if not item.dropped]
+    return [turn for turn in turns if turn.items]
 
 
 def white_space(text: str) -> bool:
