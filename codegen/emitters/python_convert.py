@@ -90,6 +90,13 @@ def _request(item: Template) -> Any:
     return {member.key + "?" * member.optional: _request(member.value) for member in item.members}
 
 
+class _AnyName(dict[str, str]):
+    """Names for an expression that is only counted."""
+
+    def __missing__(self, key: str) -> str:
+        return key
+
+
 class FormatView:
     """A format as the template wants to see it: expressions and lists instead of trees."""
 
@@ -181,6 +188,24 @@ class FormatView:
         name = rule.block.call["input"]
         assert rule.template is not None
         return any(isinstance(item, FieldRef) and item.name == name for item in walk(rule.template))
+
+    def locals_full(self) -> list[tuple[str, str]]:
+        """(name, annotation) of the variables that `full` sets in more than one place."""
+        return [
+            *([("part", "dict[str, Any]")] if self._optional_parts() else []),
+            *([("message", "dict[str, Any]")] if any(map(self.conditional, self.roles())) else []),
+            *([("inner_parts", "list[Any]")] if self.uses(Parts) or self.uses(Texts) else []),
+        ]
+
+    def locals_fast(self) -> list[tuple[str, str]]:
+        return [
+            *([("part", "dict[str, Any]")] if self._optional_parts() else []),
+            *([("entry", "dict[str, Any]")] if self.conditional("assistant") else []),
+            *([("inner_parts", "list[Any]")] if self.uses(Parts) else []),
+        ]
+
+    def _optional_parts(self) -> bool:
+        return any(self.optional(rule.template, _AnyName()) for rule in self.rules)
 
     # --- expressions ---
 

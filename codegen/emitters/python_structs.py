@@ -22,12 +22,14 @@ def emit(spec: Spec) -> dict[str, str]:
     }
 
 
-def python_type(item: Field, unions: dict[str, str], prefix: str = "") -> str:
+def python_type(item: Field, unions: dict[str, str], prefix: str = "", absent: bool = False) -> str:
     """The annotation of a field, null included."""
     if item.container:
         kind = f"list[{prefix}{unions[item.container]}]"
     else:
         kind = PYTHON[item.type]
+    if absent:
+        kind += " | UnsetType"
     return f"{kind} | None" if item.nullable else kind
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir import BlockSet, Const, Field, Object, Spec
+from ..ir import BlockSet, Const, Field, Object, Slot, Spec
 from .common import HEADER, PACKAGE
 
 
@@ -56,6 +56,7 @@ def _tables(spec: Spec) -> str:
         f"FREE_FIELDS: frozenset[str] = frozenset({sorted(_free(spec))!r})",
         f"MESSAGE: dict[str, Field] = {_fields(spec.message_fields)}",
         f"FOREIGN: dict[str, str] = {_foreign(spec)!r}  # what provider formats call the blocks",
+        f"FOREIGN_FIELDS: dict[str, str] = {_foreign_fields(spec)!r}  # their message fields -> our block, or blocks",
         f"BLOCK_TITLES: dict[str, str] = { ({block.type: block.title for block in spec.blocks})!r}",
         "SETS: dict[str, Set] = {",
         *(f"    {item.name!r}: {_set(spec, item)}," for item in spec.released),
@@ -82,6 +83,18 @@ def _foreign(spec: Spec) -> dict[str, str]:
             name = tag.value if isinstance(tag, Const) else next(iter(members))
             if name not in fmt.rules and rule.message is None:
                 found.setdefault(name, rule.block.type)
+    return found
+
+
+def _foreign_fields(spec: Spec) -> dict[str, str]:
+    """The message fields of provider formats: the block type that belongs there, or "" for any content."""
+    found: dict[str, str] = {}
+    for fmt in spec.formats:
+        for member in (item for role in fmt.roles.values() for item in role.members):
+            slot = member.value.name if isinstance(member.value, Slot) else getattr(member.value, "slot", None)
+            blocks = [rule.block.type for rule in fmt.rules.values() if slot and rule.slot == slot]
+            if blocks:
+                found.setdefault(member.key, blocks[0] if len(blocks) == 1 else "")
     return found
 
 

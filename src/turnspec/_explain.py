@@ -12,7 +12,7 @@ from typing import Any
 
 from turnspec_generated.codes import CODES
 from turnspec_generated.names import BLOCK_SETS, CONVERSATION_KEY
-from turnspec_generated.tables import BLOCK_TITLES, FOREIGN, MESSAGE, ROLES, SETS, Field, Set
+from turnspec_generated.tables import BLOCK_TITLES, FOREIGN, FOREIGN_FIELDS, MESSAGE, ROLES, SETS, Field, Set
 
 from ._errors import Problem
 
@@ -212,6 +212,13 @@ def _unknown_field(name: Any, path: Path, known: tuple[str, ...], tag: str, what
     names = (tag, *known)
     close = difflib.get_close_matches(str(name), names, 1, 0.75)
     hint = f"Did you mean `{close[0]}`?" if close else ""
+    if tag == "role" and name in FOREIGN_FIELDS:
+        kind = FOREIGN_FIELDS[name]
+        hint = (
+            f"Make it a {kind} block in `blocks`."
+            if kind
+            else "The content belongs into `blocks`, as a list of blocks."
+        )
     return make("unknown_field", path, f"{what} has no field {_quote(name)}", names, hint)
 
 

@@ -36,8 +36,10 @@ def to_structs(messages: Iterable[Any]) -> list[Any]:
         wire = [to_wire(item) for item in items]
         errors = list(explain(wire, "conversation", CURRENT))
         fault = None if errors else json_fault(wire)
-        if errors or fault:
-            raise ValidationError(errors or [fault]) from None
+        if fault:
+            errors = [fault]
+        if errors:
+            raise ValidationError(errors) from None
         raise ValueError(f"the messages cannot be read: {problem}") from None
 
 

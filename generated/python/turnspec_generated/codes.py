@@ -96,7 +96,7 @@ CODES: dict[str, CodeInfo] = {
     "missing_type": CodeInfo(
         "A block without a type",
         "A block has no `type`. It is required in JSON, since a reader must not guess.",
-        'Add `"type"` as the first key of the block.',
+        "Add `type` to the block.",
         "validation",
         "error",
         "0.1.0",

@@ -56,7 +56,6 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
     waiting: dict[str, str] = {}  # the calls of the turn before that have no result yet: id -> name
     seen: set[str] = set()
     part: dict[str, Any]
-    entry: dict[str, Any]
     inner_parts: list[Any]
     content: list[Any]
     talking = False  # whether the turn before is the assistant's: runs of them are for `full`
@@ -225,7 +224,6 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
     turns = sent(turns)
     out: list[Any] = []
     part: dict[str, Any]
-    message: dict[str, Any]
     inner_parts: list[Any]
     content: list[Any]
     for turn in turns:

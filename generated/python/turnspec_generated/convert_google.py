@@ -52,9 +52,6 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
     out: list[Any] = []
     system: str | None = None
     waiting: list[tuple[str, str]] = []  # the calls of the turn before, in order: (id, name)
-    part: dict[str, Any]
-    entry: dict[str, Any]
-    inner_parts: list[Any]
     content: list[Any]
     talking = False  # whether the turn before is the assistant's: runs of them are for `full`
     for message in messages:
@@ -198,8 +195,6 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
     turns = arrange(turns, training, "run_with_a_call", "in_call_order", report)
     turns = sent(turns)
     out: list[Any] = []
-    part: dict[str, Any]
-    message: dict[str, Any]
     inner_parts: list[Any]
     content: list[Any]
     for turn in turns:

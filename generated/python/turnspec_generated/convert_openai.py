@@ -54,9 +54,7 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
     """Convert a conversation that needs no repair; None where `full` has to look. Warnings go into `lost`."""
     out: list[Any] = []
     waiting: dict[str, str] = {}  # the calls of the turn before that have no result yet: id -> name
-    part: dict[str, Any]
     entry: dict[str, Any]
-    inner_parts: list[Any]
     reasoning: list[Any]
     content: list[Any]
     calls: list[Any]
@@ -213,7 +211,6 @@ def full(messages: list[Any], training: bool, report: Report) -> Any:
     turns = arrange(turns, training, "behind_a_call", "first", report)
     handles(turns, fits, "turn", "call_{n}", report)
     out: list[Any] = []
-    part: dict[str, Any]
     message: dict[str, Any]
     inner_parts: list[Any]
     reasoning: list[Any]

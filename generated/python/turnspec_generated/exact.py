@@ -19,13 +19,13 @@ class Nothing(Struct, tag_field="type", tag="", frozen=True):
 
 class V1TextBlock(Struct, tag_field="type", tag="text", frozen=True, forbid_unknown_fields=True, gc=False):
     text: str
-    detail: dict[str, Any] | None | UnsetType = UNSET
+    detail: dict[str, Any] | UnsetType | None = UNSET
 
 
 class V1ImageBlock(Struct, tag_field="type", tag="image", frozen=True, forbid_unknown_fields=True, gc=False):
     data: str
     mimeType: str
-    detail: dict[str, Any] | None | UnsetType = UNSET
+    detail: dict[str, Any] | UnsetType | None = UNSET
 
 
 V1SystemBlock: TypeAlias = V1TextBlock | V1ImageBlock
@@ -35,17 +35,17 @@ V1AssistantBlock: TypeAlias = V1TextBlock | V1ImageBlock
 
 class V1SystemMessage(Struct, tag_field="role", tag="system", frozen=True, forbid_unknown_fields=True, gc=False):
     blocks: list[V1SystemBlock]
-    detail: dict[str, Any] | None | UnsetType = UNSET
+    detail: dict[str, Any] | UnsetType | None = UNSET
 
 
 class V1UserMessage(Struct, tag_field="role", tag="user", frozen=True, forbid_unknown_fields=True, gc=False):
     blocks: list[V1UserBlock]
-    detail: dict[str, Any] | None | UnsetType = UNSET
+    detail: dict[str, Any] | UnsetType | None = UNSET
 
 
 class V1AssistantMessage(Struct, tag_field="role", tag="assistant", frozen=True, forbid_unknown_fields=True, gc=False):
     blocks: list[V1AssistantBlock]
-    detail: dict[str, Any] | None | UnsetType = UNSET
+    detail: dict[str, Any] | UnsetType | None = UNSET
 
 
 V1Message: TypeAlias = V1SystemMessage | V1UserMessage | V1AssistantMessage
@@ -53,26 +53,26 @@ V1Message: TypeAlias = V1SystemMessage | V1UserMessage | V1AssistantMessage
 
 class V2TextBlock(Struct, tag_field="type", tag="text", frozen=True, forbid_unknown_fields=True, gc=False):
     text: str
-    detail: dict[str, Any] | None | UnsetType = UNSET
+    detail: dict[str, Any] | UnsetType | None = UNSET
 
 
 class V2ImageBlock(Struct, tag_field="type", tag="image", frozen=True, forbid_unknown_fields=True, gc=False):
     data: str
     mimeType: str
-    detail: dict[str, Any] | None | UnsetType = UNSET
+    detail: dict[str, Any] | UnsetType | None = UNSET
 
 
 class V2ReasoningBlock(Struct, tag_field="type", tag="reasoning", frozen=True, forbid_unknown_fields=True, gc=False):
     text: str
-    signature: str | None | UnsetType = UNSET
-    detail: dict[str, Any] | None | UnsetType = UNSET
+    signature: str | UnsetType | None = UNSET
+    detail: dict[str, Any] | UnsetType | None = UNSET
 
 
 class V2ToolCallBlock(Struct, tag_field="type", tag="tool_call", frozen=True, forbid_unknown_fields=True, gc=False):
     id: str
     name: str
     input: dict[str, Any]
-    detail: dict[str, Any] | None | UnsetType = UNSET
+    detail: dict[str, Any] | UnsetType | None = UNSET
 
 
 V2ToolResultContent: TypeAlias = V2TextBlock | V2ImageBlock
@@ -82,7 +82,7 @@ class V2ToolResultBlock(Struct, tag_field="type", tag="tool_result", frozen=True
     tool_call_id: str
     blocks: list[V2ToolResultContent]
     is_error: bool | UnsetType = UNSET
-    detail: dict[str, Any] | None | UnsetType = UNSET
+    detail: dict[str, Any] | UnsetType | None = UNSET
 
 
 V2SystemBlock: TypeAlias = V2TextBlock | V2ImageBlock
@@ -92,17 +92,17 @@ V2AssistantBlock: TypeAlias = V2TextBlock | V2ImageBlock | V2ReasoningBlock | V2
 
 class V2SystemMessage(Struct, tag_field="role", tag="system", frozen=True, forbid_unknown_fields=True, gc=False):
     blocks: list[V2SystemBlock]
-    detail: dict[str, Any] | None | UnsetType = UNSET
+    detail: dict[str, Any] | UnsetType | None = UNSET
 
 
 class V2UserMessage(Struct, tag_field="role", tag="user", frozen=True, forbid_unknown_fields=True, gc=False):
     blocks: list[V2UserBlock]
-    detail: dict[str, Any] | None | UnsetType = UNSET
+    detail: dict[str, Any] | UnsetType | None = UNSET
 
 
 class V2AssistantMessage(Struct, tag_field="role", tag="assistant", frozen=True, forbid_unknown_fields=True, gc=False):
     blocks: list[V2AssistantBlock]
-    detail: dict[str, Any] | None | UnsetType = UNSET
+    detail: dict[str, Any] | UnsetType | None = UNSET
 
 
 V2Message: TypeAlias = V2SystemMessage | V2UserMessage | V2AssistantMessage

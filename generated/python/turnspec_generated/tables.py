@@ -48,6 +48,12 @@ FOREIGN: dict[str, str] = {
     "function_call": "tool_call",
     "function_response": "tool_result",
 }  # what provider formats call the blocks
+FOREIGN_FIELDS: dict[str, str] = {
+    "content": "",
+    "reasoning_content": "reasoning",
+    "tool_calls": "tool_call",
+    "parts": "",
+}  # their message fields -> our block, or blocks
 BLOCK_TITLES: dict[str, str] = {
     "text": "TextBlock",
     "image": "ImageBlock",
