@@ -8,7 +8,6 @@ None, and `full` takes over. Both come from the same data, and tests hold them a
 from __future__ import annotations
 
 import re
-import string
 from typing import Any
 
 from ..ir import (
@@ -112,7 +111,7 @@ class FormatView:
     # --- what the template asks ---
 
     def in_role(self, role: str) -> list[BlockRule]:
-        """The rules of the blocks that may stand in a role, the most frequent kinds first."""
+        """The rules of the blocks that may stand in a role."""
         return [rule for rule in self.rules if role in rule.block.roles]
 
     def inner(self) -> list[BlockRule]:
@@ -127,11 +126,20 @@ class FormatView:
         """Whether `fast` has to know the place of a block, for a loss that is told."""
         return any(loss.when == "set" for rule in self.in_role(role) for loss in rule.losses)
 
-    def takes_identifiers(self) -> bool:
-        """Whether every ASCII identifier fits the pattern of call ids: a test that is quicker than a match."""
-        matches = re.compile(self.fmt.call_ids.pattern or "").fullmatch
-        letters = string.ascii_letters + string.digits + "_"
-        return all(map(matches, letters)) and matches(letters * 100) is not None
+    def handle_letters(self) -> bytes:
+        """The characters of call ids where the pattern is `[…]+`: all ids are then tested at once. b"" elsewhere."""
+        found = re.fullmatch(r"\[[^\]]+\]\+", self.fmt.call_ids.pattern or "")
+        if not found or self.fmt.call_ids.unique_in != "conversation":
+            return b""
+        return bytes(code for code in range(128) if re.fullmatch(found[0], chr(code)))
+
+    def by_frequency(self, role: str) -> list[BlockRule]:
+        """The rules of a role, those first that most blocks of an agent's conversation need."""
+        ranks = ("call", "result", "text", "reasoning")
+        return sorted(
+            self.in_role(role),
+            key=lambda rule: next((rank for rank, mark in enumerate(ranks) if getattr(rule.block, mark)), len(ranks)),
+        )
 
     def places(self, rule: BlockRule) -> tuple[str, ...]:
         """Where the format takes a block, in words."""

@@ -53,6 +53,19 @@ def _check_free(messages: list[Any]) -> None:
                 raise ValidationError([fault])
 
 
+def sendable(messages: list[Any]) -> bool:
+    """Whether the free-form objects that a conversion sends have an encoding; those of JSON text always have."""
+    try:
+        for message in messages:
+            for block in message.blocks:
+                name = structs.SENT_OBJECTS.get(type(block))
+                if name:
+                    structs.encode(getattr(block, name))
+    except (UnicodeEncodeError, TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
 def as_list(messages: Iterable[Any]) -> list[Any]:
     """The messages as a list; a clear `TypeError` for what is no list of messages."""
     if isinstance(messages, list):

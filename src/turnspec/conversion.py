@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,7 +27,7 @@ from turnspec_generated.tables import FIELD_ORDER, FREE_FIELDS
 
 from ._errors import ConversionError, ConversionWarning, Loss, Problem, ValidationError
 from ._explain import explain, pointer
-from ._read import as_list, maker, to_structs, to_wire
+from ._read import as_list, maker, sendable, to_structs, to_wire
 
 Kind = TypeVar("Kind", bound=Problem)
 ON_LOSS = ("warn", "raise", "ignore")
@@ -75,17 +74,21 @@ def convert_messages(
     Raises `ConversionError` where content would disappear or the provider would refuse the request,
     `ValidationError` for messages that are not valid; both are `ValueError`s.
     """
-    check_choice("on_loss", on_loss, ON_LOSS)
-    check_choice("purpose", purpose, PURPOSES)
-    if format is None:
-        to_structs(messages)
-        return list(messages)
+    if purpose not in PURPOSES or on_loss not in ON_LOSS:
+        check_choice("purpose", purpose, PURPOSES)
+        check_choice("on_loss", on_loss, ON_LOSS)
+    messages = as_list(messages)
     items = to_structs(messages)
+    if format is None:
+        return list(messages)
     module = _module(format)
     lost: list[Any] = []
     payload = None
-    with suppress(AttributeError, TypeError, ValueError, RecursionError):  # `full` says what is wrong
-        payload = module.fast(items, purpose == "training", lost)
+    if items is messages or sendable(items):
+        try:
+            payload = module.fast(items, purpose == "training", lost)
+        except (AttributeError, TypeError, ValueError, RecursionError):
+            lost = []  # `full` says what is wrong
     if payload is None:
         payload, losses, problems = convert_report(items, format, purpose)
         if problems:
@@ -107,6 +110,7 @@ def convert_with_report(messages: Iterable[Any], format: str | None, *, purpose:
     """Convert as `convert_messages` does, and give every loss, info included, instead of warning."""
     check_choice("purpose", purpose, PURPOSES)
     if format is None:
+        messages = as_list(messages)
         to_structs(messages)
         return Conversion(list(messages), [])
     payload, losses, problems = convert_report(to_structs(messages), format, purpose)

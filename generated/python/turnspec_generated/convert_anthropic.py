@@ -32,10 +32,10 @@ from .structs import (
     ToolCallBlock,
     ToolResultBlock,
     UserMessage,
-    encode,
 )
 
 FORMAT = "anthropic"
+HANDLE_LETTERS = b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"  # every text of these, but not the empty one, is a call id
 fits = pattern("[a-zA-Z0-9_-]+")
 named = pattern("[a-zA-Z0-9_-]{1,128}")
 known_names: set[str] = set()  # names that `named` has matched; never many
@@ -50,7 +50,10 @@ IMAGE_MAGIC = {
 
 
 def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
-    """Convert a conversation that needs no repair; None where `full` has to look. Warnings go into `lost`."""
+    """Convert a conversation that needs no repair; None where `full` has to look. Warnings go into `lost`.
+
+    The input of calls is trusted: it comes from JSON text, or the caller has looked at it.
+    """
     out: list[Any] = []
     system: str | None = None
     waiting: dict[str, str] = {}  # the calls of the turn before that have no result yet: id -> name
@@ -70,23 +73,7 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
             other = False
             for block in blocks:
                 kind = type(block)
-                if kind is TextBlock:
-                    text = block.text
-                    if not text.isascii() and not encodable(text):
-                        return None
-                    if not text or text.isspace():
-                        return None
-                    other = True
-                    content.append({"type": "text", "text": text})
-                elif kind is ImageBlock:
-                    data, media_type = block.data, block.mimeType
-                    if media_type not in IMAGE_TYPES or not usual(data, media_type, IMAGE_MAGIC):
-                        return None
-                    other = True
-                    content.append(
-                        {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
-                    )
-                elif kind is ToolResultBlock:
+                if kind is ToolResultBlock:
                     if other:
                         return None
                     handle = block.tool_call_id
@@ -120,6 +107,22 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                     if block.is_error:
                         part["is_error"] = block.is_error
                     content.append(part)
+                elif kind is TextBlock:
+                    text = block.text
+                    if not text.isascii() and not encodable(text):
+                        return None
+                    if not text or text.isspace():
+                        return None
+                    other = True
+                    content.append({"type": "text", "text": text})
+                elif kind is ImageBlock:
+                    data, media_type = block.data, block.mimeType
+                    if media_type not in IMAGE_TYPES or not usual(data, media_type, IMAGE_MAGIC):
+                        return None
+                    other = True
+                    content.append(
+                        {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
+                    )
                 else:
                     return None
             if waiting:
@@ -135,15 +138,27 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
             content = []
             for block in blocks:
                 kind = type(block)
-                if kind is TextBlock:
+                if kind is ToolCallBlock:
+                    handle, name = block.id, block.name
+                    if name not in known_names:
+                        if not named(name):
+                            return None
+                        if len(known_names) > 1000:
+                            known_names.clear()
+                        known_names.add(name)
+                    if handle in seen:
+                        return None
+                    seen.add(handle)
+                    waiting[handle] = name
+                    arguments = block.input
+                    content.append({"type": "tool_use", "id": handle, "name": name, "input": arguments.copy()})
+                elif kind is TextBlock:
                     text = block.text
                     if not text.isascii() and not encodable(text):
                         return None
                     if not text or text.isspace():
                         return None
                     content.append({"type": "text", "text": text})
-                elif kind is ImageBlock:
-                    return None
                 elif kind is ReasoningBlock:
                     text = block.text
                     if not text.isascii() and not encodable(text):
@@ -154,21 +169,8 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                     if block.signature:
                         part["signature"] = block.signature
                     content.append(part)
-                elif kind is ToolCallBlock:
-                    handle, name = block.id, block.name
-                    if name not in known_names:
-                        if not named(name):
-                            return None
-                        if len(known_names) > 1000:
-                            known_names.clear()
-                        known_names.add(name)
-                    if handle in seen or not ((handle.isascii() and handle.isidentifier()) or fits(handle)):
-                        return None
-                    seen.add(handle)
-                    waiting[handle] = name
-                    arguments = block.input
-                    encode(arguments)  # raises for halves of surrogate pairs
-                    content.append({"type": "tool_use", "id": handle, "name": name, "input": arguments.copy()})
+                elif kind is ImageBlock:
+                    return None
                 else:
                     return None
 
@@ -188,6 +190,8 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
         else:
             return None
     if waiting or not out:
+        return None
+    if "" in seen or "".join(seen).encode().translate(None, HANDLE_LETTERS):
         return None
     if talking and kind is TextBlock and text[-1:].isspace() and not training:
         return None

@@ -31,7 +31,6 @@ from .structs import (
     ToolCallBlock,
     ToolResultBlock,
     UserMessage,
-    encode,
 )
 
 FORMAT = "google"
@@ -48,7 +47,10 @@ IMAGE_MAGIC = {
 
 
 def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
-    """Convert a conversation that needs no repair; None where `full` has to look. Warnings go into `lost`."""
+    """Convert a conversation that needs no repair; None where `full` has to look. Warnings go into `lost`.
+
+    The input of calls is trusted: it comes from JSON text, or the caller has looked at it.
+    """
     out: list[Any] = []
     system: str | None = None
     waiting: list[tuple[str, str]] = []  # the calls of the turn before, in order: (id, name)
@@ -65,19 +67,7 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
             content = []
             for block in blocks:
                 kind = type(block)
-                if kind is TextBlock:
-                    text = block.text
-                    if not text.isascii() and not encodable(text):
-                        return None
-                    if not text:
-                        return None
-                    content.append({"text": text})
-                elif kind is ImageBlock:
-                    data, media_type = block.data, block.mimeType
-                    if media_type not in IMAGE_TYPES or not usual(data, media_type, None):
-                        return None
-                    content.append({"inline_data": {"mime_type": media_type, "data": data}})
-                elif kind is ToolResultBlock:
+                if kind is ToolResultBlock:
                     if answered == len(waiting) or waiting[answered][0] != block.tool_call_id:
                         return None
                     name = waiting[answered][1]
@@ -102,6 +92,18 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                             }
                         }
                     )
+                elif kind is TextBlock:
+                    text = block.text
+                    if not text.isascii() and not encodable(text):
+                        return None
+                    if not text:
+                        return None
+                    content.append({"text": text})
+                elif kind is ImageBlock:
+                    data, media_type = block.data, block.mimeType
+                    if media_type not in IMAGE_TYPES or not usual(data, media_type, None):
+                        return None
+                    content.append({"inline_data": {"mime_type": media_type, "data": data}})
                 else:
                     return None
             if answered != len(waiting):
@@ -118,21 +120,7 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
             content = []
             for block in blocks:
                 kind = type(block)
-                if kind is TextBlock:
-                    text = block.text
-                    if not text.isascii() and not encodable(text):
-                        return None
-                    if not text:
-                        return None
-                    content.append({"text": text})
-                elif kind is ImageBlock:
-                    data, media_type = block.data, block.mimeType
-                    if media_type not in IMAGE_TYPES or not usual(data, media_type, None):
-                        return None
-                    content.append({"inline_data": {"mime_type": media_type, "data": data}})
-                elif kind is ReasoningBlock:
-                    return None
-                elif kind is ToolCallBlock:
+                if kind is ToolCallBlock:
                     handle, name = block.id, block.name
                     if name not in known_names:
                         if not named(name):
@@ -142,8 +130,21 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                         known_names.add(name)
                     waiting.append((handle, name))
                     arguments = block.input
-                    encode(arguments)  # raises for halves of surrogate pairs
                     content.append({"function_call": {"name": name, "args": arguments.copy()}})
+                elif kind is TextBlock:
+                    text = block.text
+                    if not text.isascii() and not encodable(text):
+                        return None
+                    if not text:
+                        return None
+                    content.append({"text": text})
+                elif kind is ReasoningBlock:
+                    return None
+                elif kind is ImageBlock:
+                    data, media_type = block.data, block.mimeType
+                    if media_type not in IMAGE_TYPES or not usual(data, media_type, None):
+                        return None
+                    content.append({"inline_data": {"mime_type": media_type, "data": data}})
                 else:
                     return None
 

@@ -51,7 +51,10 @@ IMAGE_MAGIC = {
 
 
 def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
-    """Convert a conversation that needs no repair; None where `full` has to look. Warnings go into `lost`."""
+    """Convert a conversation that needs no repair; None where `full` has to look. Warnings go into `lost`.
+
+    The input of calls is trusted: it comes from JSON text, or the caller has looked at it.
+    """
     out: list[Any] = []
     waiting: dict[str, str] = {}  # the calls of the turn before that have no result yet: id -> name
     entry: dict[str, Any]
@@ -70,18 +73,7 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
             texts = 0
             for place, block in enumerate(blocks):
                 kind = type(block)
-                if kind is TextBlock:
-                    text = block.text
-                    if not text.isascii() and not encodable(text):
-                        return None
-                    texts += 1
-                    content.append({"type": "text", "text": text})
-                elif kind is ImageBlock:
-                    data, media_type = block.data, block.mimeType
-                    if media_type not in IMAGE_TYPES or not usual(data, media_type, None):
-                        return None
-                    content.append({"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}})
-                elif kind is ToolResultBlock:
+                if kind is ToolResultBlock:
                     if content:
                         return None
                     handle = block.tool_call_id
@@ -103,6 +95,17 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                     if block.is_error:
                         lost.append(("error_flag_dropped", (index, "blocks", place, "is_error"), "", ()))
                     out.append({"role": "tool", "tool_call_id": handle, "content": output})
+                elif kind is TextBlock:
+                    text = block.text
+                    if not text.isascii() and not encodable(text):
+                        return None
+                    texts += 1
+                    content.append({"type": "text", "text": text})
+                elif kind is ImageBlock:
+                    data, media_type = block.data, block.mimeType
+                    if media_type not in IMAGE_TYPES or not usual(data, media_type, None):
+                        return None
+                    content.append({"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}})
                 else:
                     return None
             if waiting:
@@ -121,26 +124,7 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
             texts = 0
             for place, block in enumerate(blocks):
                 kind = type(block)
-                if kind is TextBlock:
-                    text = block.text
-                    if not text.isascii() and not encodable(text):
-                        return None
-                    if calls:
-                        return None
-                    texts += 1
-                    content.append({"type": "text", "text": text})
-                elif kind is ImageBlock:
-                    return None
-                elif kind is ReasoningBlock:
-                    text = block.text
-                    if not text.isascii() and not encodable(text):
-                        return None
-                    if block.signature:
-                        lost.append(("signature_dropped", (index, "blocks", place, "signature"), "", ()))
-                    if content or calls:
-                        return None
-                    reasoning.append(text)
-                elif kind is ToolCallBlock:
+                if kind is ToolCallBlock:
                     handle, name = block.id, block.name
                     if name not in known_names:
                         if not named(name):
@@ -159,6 +143,25 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                             "function": {"name": name, "arguments": json_text(arguments)},
                         }
                     )
+                elif kind is TextBlock:
+                    text = block.text
+                    if not text.isascii() and not encodable(text):
+                        return None
+                    if calls:
+                        return None
+                    texts += 1
+                    content.append({"type": "text", "text": text})
+                elif kind is ReasoningBlock:
+                    text = block.text
+                    if not text.isascii() and not encodable(text):
+                        return None
+                    if block.signature:
+                        lost.append(("signature_dropped", (index, "blocks", place, "signature"), "", ()))
+                    if content or calls:
+                        return None
+                    reasoning.append(text)
+                elif kind is ImageBlock:
+                    return None
                 else:
                     return None
 
