@@ -254,7 +254,7 @@ def test_text_that_is_not_json(text: str) -> None:
     [
         b'"\xff"', b'"\xc0\x80"', b'"\xed\xa0\x80"', b'"\xf4\x90\x80\x80"', b'"\xe4\xb8"', b'"\x80"', b'{"\xff":1}',
         b'["\xf0\x9f"]', b"\xef\xbb\xbf[]", b"\xff\xfe[\x00]\x00", b"\xfe\xff\x00[\x00]", b"[\x001]",
-        b'"\xf5\x80\x80\x80"', b'"\xe0\x80\x80"',
+        b'"\xf5\x80\x80\x80"', b'"\xe0\x80\x80"', b'["\xff' + b"[" * 200 + b'"]',
     ],
 )  # fmt: skip
 def test_bytes_that_are_not_utf8(data: bytes) -> None:

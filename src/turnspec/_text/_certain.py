@@ -9,7 +9,8 @@ colon is only its escape, \\u003a; text with such escapes is never certain. "Not
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, get_args, get_type_hints
 
 import msgspec
@@ -19,7 +20,17 @@ from ._grammar import MAX_DEPTH
 _ABSENT: Any = object()
 _ENCODE = msgspec.json.Encoder().encode
 _DECODE = msgspec.json.Decoder().decode
-_FEW = 1 << 14
+_LEVELS = 8  # the time to make the decoder doubles with each
+
+
+@cache
+def _decode_shallow() -> Callable[[bytes], Any]:
+    """Decodes JSON of a few levels as quickly as any, and refuses what is deeper: that spares a look at the depth."""
+    scalar: Any = str | int | float | bool | None
+    value = scalar
+    for _ in range(_LEVELS):
+        value = scalar | list[value] | dict[str, value]  # type: ignore[valid-type]
+    return msgspec.json.Decoder(value).decode
 
 
 def certain(data: bytes, encoded: bytes, decoded: Any = _ABSENT, *, shallow: bool = False) -> bool:
@@ -28,19 +39,19 @@ def certain(data: bytes, encoded: bytes, decoded: Any = _ABSENT, *, shallow: boo
     `encoded` is what `msgspec.json.encode` gives for the decoded value. For the proof to hold all of the text must
     have been decoded, and nothing else: no unknown fields that were skipped, no `Raw`, no default but `UNSET`, no tag
     that the text may lack, no type but those of JSON. `decoded`, the value itself, makes the look at its depth
-    quicker; `shallow` says that the types allow no depth beyond the limit.
+    cheaper; `shallow` says that the types allow no depth beyond the limit.
     """
     if data != encoded and (data.count(b":") != encoded.count(b":") or _hides_colons(data)):
         return False
     if shallow:
         return True
-    if decoded is not _ABSENT:
-        return max_depth_at_most(decoded, MAX_DEPTH)
-    if len(encoded) <= _FEW and encoded.count(b"{") + encoded.count(b"[") <= MAX_DEPTH:
-        return True
-    from ._fault import too_deep_at
-
-    return too_deep_at(encoded, 0, 0) is None
+    if decoded is _ABSENT:
+        try:
+            _decode_shallow()(encoded)
+            return True
+        except msgspec.ValidationError:
+            decoded = _DECODE(encoded)
+    return max_depth_at_most(decoded, MAX_DEPTH)
 
 
 def _hides_colons(data: bytes) -> bool:
@@ -51,8 +62,11 @@ def _hides_colons(data: bytes) -> bool:
 def certain_object(data: bytes) -> bool:
     """Whether text is certainly JSON without any fault, of any shape; False means that it must be looked at."""
     try:
-        value = _DECODE(data)
-        return certain(data, _ENCODE(value), value)
+        try:
+            return certain(data, _ENCODE(_decode_shallow()(data)), shallow=True)
+        except msgspec.ValidationError:
+            value = _DECODE(data)
+            return certain(data, _ENCODE(value), value)
     except (msgspec.MsgspecError, OverflowError, RecursionError, UnicodeError):
         return False
 

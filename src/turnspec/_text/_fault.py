@@ -37,18 +37,16 @@ def examine(data: bytes) -> Problem | None:
     scan = _Scan(data)
     try:
         scan.run()
-        bad_utf8(data, len(data))
     except _TooDeep as deep:
         return _too_deep(data, deep.offset)
     except BadSyntax as bad:
         offset = too_deep_at(data, bad.token, len(scan.open))
         if offset is not None:
             return _too_deep(data, offset)
-        try:
-            bad_utf8(data, bad.offset)
-        except BadSyntax as earlier:
-            bad = earlier
-        return _problem(data, bad.offset, "invalid_json", "", bad.message, bad.hint)
+        return _no_json(data, bad_utf8(data, bad.offset) or bad)
+    bad_bytes = bad_utf8(data, len(data))
+    if bad_bytes is not None:
+        return _no_json(data, bad_bytes)
     if scan.repeated is None:
         return None
     offset, pointer, key = scan.repeated
@@ -71,6 +69,10 @@ def _too_deep(data: bytes, offset: int) -> Problem:
         f"arrays and objects are nested more than {g.MAX_DEPTH} levels deep, from here on",
         "flatten the value, or keep it as a string of JSON",
     )
+
+
+def _no_json(data: bytes, bad: BadSyntax) -> Problem:
+    return _problem(data, bad.offset, "invalid_json", "", bad.message, bad.hint)
 
 
 def _problem(data: bytes, offset: int, code: str, pointer: str, message: str, hint: str) -> Problem:

@@ -54,10 +54,10 @@ def broken_value(data: bytes, pos: int) -> BadSyntax:
     return expected(_VALUE, data, pos)
 
 
-def bad_utf8(data: bytes, end: int) -> None:
-    """Raise `BadSyntax` at the first byte before `end` that is not UTF-8."""
+def bad_utf8(data: bytes, end: int) -> BadSyntax | None:
+    """The first byte before `end` that is not UTF-8."""
     if data.isascii():
-        return
+        return None
     decoder = codecs.getincrementaldecoder("utf-8")()
     for start in range(0, end, _CHUNK):
         chunk = data[start : min(start + _CHUNK, end)]
@@ -65,9 +65,9 @@ def bad_utf8(data: bytes, end: int) -> None:
             decoder.decode(chunk, start + len(chunk) == len(data))
         except UnicodeDecodeError as error:
             offset = start + len(chunk) - len(error.object) + error.start
-            raise BadSyntax(
-                offset, offset, f"the byte 0x{data[offset]:02x} is not UTF-8 here", "JSON is UTF-8: convert the text"
-            ) from None
+            message = f"the byte 0x{data[offset]:02x} is not UTF-8 here"
+            return BadSyntax(offset, offset, message, "JSON is UTF-8: convert the text")
+    return None
 
 
 def _broken_string(data: bytes, start: int) -> BadSyntax:
