@@ -9,11 +9,13 @@ _PIECE = 600  # digits that int() takes under every limit that can be set for it
 _SMALL = 1 << 10  # bits that str() writes under every such limit
 
 
-def parse(data: bytes) -> Any:
+def parse(data: bytes, *, exact: bool = True) -> Any:
     """The value of JSON text, as `json.loads` gives it, also with integers beyond the interpreter's limit of digits.
 
-    Meant for text in which `fault` found nothing, or a duplicate key (the last one wins). Raises `ValueError` for
-    what is not JSON, `RecursionError` where its depth is too much for the interpreter.
+    Meant for text in which `fault` found nothing, or a duplicate key (the last one wins). Reading an integer of
+    millions of digits takes more than linear time; with `exact=False` such a long one is cut to its first digits,
+    for those who only ask for its type. Raises `ValueError` for what is not JSON, `RecursionError` where its depth
+    is too much for the interpreter.
     """
     text = data.decode()
     try:
@@ -21,7 +23,11 @@ def parse(data: bytes) -> Any:
     except json.JSONDecodeError:
         raise
     except ValueError:
-        return json.loads(text, parse_constant=_refuse, parse_int=int_from_digits)
+        return json.loads(text, parse_constant=_refuse, parse_int=int_from_digits if exact else _cut_int)
+
+
+def _cut_int(text: str) -> int:
+    return int(text[:_PIECE])
 
 
 def _refuse(word: str) -> NoReturn:
