@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -243,9 +244,8 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
 def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.jsonl"
     os.mkfifo(pipe)
-    if os.fork() == 0:
-        pipe.write_text(jsonl(*[TASK] * 1000, "{}"))
-        os._exit(0)
+    writer = threading.Thread(target=pipe.write_text, args=[jsonl(*[TASK] * 1000, "{}")], daemon=True)
+    writer.start()
     ran = run("validate", "--jobs", "2", pipe)
     assert places(ran.out) == [f"{pipe}:1001:1:missing_field at (root)"]
 
