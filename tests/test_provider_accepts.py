@@ -16,6 +16,7 @@ from turnspec import ConversionError, ValidationError, convert_with_report
 
 FORMATS = ("openai", "anthropic", "google")
 PURPOSES = ("request", "training")
+SET = "v2"  # what the shapes in `provider/` describe
 VECTORS = Path(__file__).parent / "vectors"
 
 
@@ -33,20 +34,20 @@ def refused(conversation: list[Any]) -> list[str]:
 
 
 @settings(max_examples=300, deadline=None)
-@given(conversations())
+@given(conversations(block_set=SET))
 def test_conversations(conversation: list[Any]) -> None:
     assert refused(conversation) == []
 
 
 @settings(max_examples=200, deadline=None)
-@given(wild_conversations())
+@given(wild_conversations(block_set=SET))
 def test_wild_conversations(conversation: list[Any]) -> None:
     assert refused(conversation) == []
 
 
 @pytest.mark.parametrize("start", range(0, 5000, 500))
 def test_seeded_conversations(start: int) -> None:
-    found = {seed: problems for seed in range(start, start + 500) if (problems := refused(seeded(seed)))}
+    found = {seed: problems for seed in range(start, start + 500) if (problems := refused(seeded(seed, block_set=SET)))}
     assert found == {}
 
 
@@ -56,7 +57,7 @@ def test_enough_of_them_convert() -> None:
         converted = 0
         for seed in range(400):
             try:
-                convert_with_report(seeded(seed), format)
+                convert_with_report(seeded(seed, block_set=SET), format)
             except ConversionError:
                 continue
             converted += 1
