@@ -137,7 +137,7 @@ def test_what_cannot_be_read_does_not_stop_the_rest(capsys: Capture, tmp_path: P
         "packed.jsonl": "is gzip; give its name the ending .gz",
         "socket.jsonl": "no such device or address",
         "x.parquet": f".parquet is not read; turnspec reads {READS}",
-        "a\0b": "embedded null byte",
+        "a\0b": "the name holds a null byte",
     }
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("socket.jsonl")

@@ -109,7 +109,7 @@ def test_targets_that_are_no_files(capsys: Capture, tmp_path: Path) -> None:
         ("none/out", "no such file"),
         ("a.jsonl/out", "not a directory"),
         ("n" * 300, "the file name is too long"),
-        ("a\0b", "embedded null byte"),
+        ("a\0b", "the name holds a null byte"),
     ):
         ran = call(capsys, "flatten", "a.jsonl", "-o", target)
         shown = target.replace("\0", "\\x00")

@@ -35,8 +35,8 @@ def open_output(target: str | None) -> Output:
         return _file(target)
     except OSError as error:
         raise _cannot_write(target, error) from None
-    except ValueError as error:
-        raise CommandError(f"cannot write {file_name(target)}: {error}") from None
+    except ValueError:
+        raise CommandError(f"cannot write {file_name(target)}: the name holds a null byte") from None
 
 
 def emit(text: str) -> None:

@@ -111,8 +111,8 @@ def open_source(source: Source) -> Opened:
         raise InputError(f"is a folder; name its files, for example '{pattern}'") from None
     except OSError as error:
         raise InputError(reason(error)) from None
-    except ValueError as error:  # a null byte in the name
-        raise InputError(str(error)) from None
+    except ValueError:
+        raise InputError("the name holds a null byte") from None
     try:
         return _look_inside(source, stream)
     except OSError as error:
