@@ -26,14 +26,15 @@ def rows(megabytes: int, rounds: int) -> Iterator[Row]:
 
 def validating(path: Path, megabytes: int, rounds: int) -> Iterator[Row]:
     size = write(path, megabytes)
-    found, memory, times = [], [], []
+    found, memory, times, work = [], [], [], []
     for _ in range(rounds):
-        one, peak_one = run([*command(), "validate", "--jobs", "1", str(path)])
-        two, peak_two = run([*command(), "validate", "--jobs", "2", str(path)])
+        one, cpu_one, peak_one = run([*command(), "validate", "--jobs", "1", str(path)])
+        two, cpu_two, peak_two = run([*command(), "validate", "--jobs", "2", str(path)])
         found.append(one / two)
         times.append(one)
+        work.append(cpu_two / cpu_one)
         memory += [peak_one, peak_two]
-    note = f"{size / median(times) / 1e6:.0f} MB/s with one"
+    note = f"{size / median(times) / 1e6:.0f} MB/s with one; two take {median(work):.2f} times its processor time"
     what = f"validate {megabytes} MB JSONL, --jobs 2"
     yield Row(what, "--jobs 1", 1.7, found, note=note)
     if all(memory):
@@ -74,8 +75,12 @@ def start(command: list[str]) -> float:
     return time.perf_counter() - started
 
 
-def run(command: list[str]) -> tuple[float, float]:
-    """(seconds, the peak of resident MB of the largest process; 0 where the system does not tell)."""
+def run(command: list[str]) -> tuple[float, float, float]:
+    """(seconds, of them at work in all processes, peak of resident MB of the largest process).
+
+    The peak is 0 where the system does not tell.
+    """
+    before = os.times()
     started = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     peak = 0.0
@@ -85,7 +90,9 @@ def run(command: list[str]) -> tuple[float, float]:
     taken = time.perf_counter() - started
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
-    return taken, peak
+    after = os.times()
+    work = after.children_user - before.children_user + after.children_system - before.children_system
+    return taken, max(work, 0.01), peak
 
 
 def family(pid: int) -> list[int]:
