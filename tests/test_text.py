@@ -30,7 +30,7 @@ from turnspec._text._fault import examine
 from turnspec._text._parse import digits_of_int, int_from_digits
 from turnspec_generated import exact
 
-EXAMPLES = int(os.environ.get("TURNSPEC_TEXT_EXAMPLES", "200"))
+EXAMPLES = int(os.environ.get("TURNSPEC_TEXT_EXAMPLES", "100"))
 many = settings(max_examples=EXAMPLES, deadline=None)
 
 

@@ -222,12 +222,11 @@ class _Scan:
             names = [unescape(name) if b"\\" in name else name for name in names]
         top.key = names[-1]
         if top.keys is None:
-            top.keys = Keys(self.data, _compiled(g.MEMBER))
+            top.keys = Keys(self.data, _compiled(g.MEMBER), _compiled(g.KEY))
         offset = top.keys.add(names, start, end)
         if offset is not None:
-            match = _compiled(g.MEMBER).match(self.data, offset)
-            assert match is not None
-            key = unescape(match[1])
+            match = _compiled(g.KEY).match(self.data, offset)
+            key = unescape(match[1]) if match else b""
             self.repeated = (offset, self._pointer(key), key)
 
     def _pointer(self, key: bytes) -> str:

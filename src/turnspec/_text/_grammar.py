@@ -1,8 +1,8 @@
 """The grammar of JSON (RFC 8259) as pieces of regular expressions over bytes.
 
-Every repetition is possessive, so that no text makes them slow: what is taken is never given back. They hold no
-capturing groups, because early 3.11 releases mix those up inside possessive repetitions. That bytes above
-0x7f are UTF-8 is checked elsewhere.
+Every repetition without bound is possessive, so that no text makes them slow: what is taken is never given back.
+Inside of those there are no capturing groups, because early 3.11 releases mix them up there. That bytes above 0x7f
+are UTF-8 is checked elsewhere.
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ _SURE_NUMBER = (
 )
 WORD = rb"true|false|null"
 SCALAR = rb"(?:" + STRING + rb"|" + _SURE_NUMBER + rb"|" + WORD + rb")"
-
-
 NAME = STRING + SPACE + rb":" + SPACE
 
 
@@ -64,9 +62,8 @@ LOOSE_STRING = rb'"' + _LOOSE_PLAIN + rb"(?:\\." + _LOOSE_PLAIN + rb')*+(?:"|\\?
 LOOSE_FLAT = rb"(?:[\x00-!#-Z\\^-z|~-\xff]++|" + LOOSE_STRING + rb")*+"
 # The same with one level of brackets.
 LOOSE_LEAVES = LOOSE_FLAT[:-3] + rb"|[\[{]" + LOOSE_FLAT + rb"[\]}])*+"
-# A member of an object in valid text, with a value of at most two levels; without its value where that is deeper.
-# Group 1 is what stands between the quotes of its key.
-MEMBER = (
-    rb'"(' + _LOOSE_PLAIN + rb"(?:\\." + _LOOSE_PLAIN + rb')*+)"' + SPACE + rb"(?::" + SPACE
-    + rb"(?:" + LOOSE_STRING + rb'|[^"\[\]{} \t\n\r,]++|[\[{]' + LOOSE_LEAVES + rb"[\]}])?+)?+"
-)  # fmt: skip
+# A key, group 1 being what stands between its quotes, and a member of an object in valid text, with a value of at
+# most two levels; without its value where that is deeper.
+KEY = rb'"(' + _LOOSE_PLAIN + rb"(?:\\." + _LOOSE_PLAIN + rb')*+)"'
+_SMALL_VALUE = LOOSE_STRING + rb'|[^"\[\]{} \t\n\r,]++|[\[{]' + LOOSE_LEAVES + rb"[\]}]"
+MEMBER = KEY + SPACE + rb"(?::" + SPACE + rb"(?:" + _SMALL_VALUE + rb")?+)?+"

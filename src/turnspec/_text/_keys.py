@@ -6,7 +6,7 @@ import json
 import re
 from array import array
 
-_IN_SET = 1 << 13
+_IN_SET = 1 << 11
 _read = json.JSONDecoder().raw_decode
 
 
@@ -21,17 +21,18 @@ def unescape(key: bytes) -> bytes:
 class Keys:
     """The keys of one object so far: a set of the first ones, a table of the places of all others.
 
-    `pattern` matches a member at its key, with what stands between the quotes of the key as group 1.
+    `member` matches a member of an object, `key` its key alone, with what stands between the quotes as group 1.
     """
 
-    __slots__ = ("_count", "_data", "_pattern", "_places", "_set")
+    __slots__ = ("_count", "_data", "_key", "_member", "_places", "_set")
 
-    def __init__(self, data: bytes, pattern: re.Pattern[bytes]) -> None:
+    def __init__(self, data: bytes, member: re.Pattern[bytes], key: re.Pattern[bytes]) -> None:
         self._data = data
-        self._pattern = pattern
+        self._member = member
+        self._key = key
         self._set: set[bytes] = set()
         # Open addressing by hash. 0 is a free slot: no key stands at the very start of a text.
-        self._places = array("Q")
+        self._places = array("I" if len(data) < 1 << 32 else "Q")
         self._count = 0
 
     def add(self, names: list[bytes], start: int, end: int) -> int | None:
@@ -42,7 +43,7 @@ class Keys:
             if len(fresh) == len(names) and seen.isdisjoint(fresh):
                 seen |= fresh
                 return None
-        for match, name in zip(self._pattern.finditer(self._data, start, end), names, strict=True):
+        for match, name in zip(self._member.finditer(self._data, start, end), names, strict=True):
             if name in seen or not self._put(name, match.start()):
                 return match.start()
         return None
@@ -51,13 +52,11 @@ class Keys:
         """Enter a key at its place; False if the same key is there already."""
         if 2 * self._count >= len(self._places):
             self._grow()
-        places, data, match = self._places, self._data, self._pattern.match
+        places = self._places
         mask = len(places) - 1
         slot = hash(name) & mask
         while places[slot]:
-            there = match(data, places[slot])
-            assert there is not None
-            if unescape(there[1]) == name:
+            if self._name_at(places[slot]) == name:
                 return False
             slot = (slot + 1) & mask
         places[slot] = place
@@ -67,13 +66,15 @@ class Keys:
     def _grow(self) -> None:
         old = self._places
         mask = max(4 * len(old), 64) - 1
-        places = array("Q", bytes(8 * (mask + 1)))
+        places = array(old.typecode, bytes(old.itemsize * (mask + 1)))
         for place in old:
             if place:
-                there = self._pattern.match(self._data, place)
-                assert there is not None
-                slot = hash(unescape(there[1])) & mask
+                slot = hash(self._name_at(place)) & mask
                 while places[slot]:
                     slot = (slot + 1) & mask
                 places[slot] = place
         self._places = places
+
+    def _name_at(self, place: int) -> bytes:
+        key = self._key.match(self._data, place)
+        return unescape(key[1]) if key else b""
