@@ -54,13 +54,9 @@ def _check_free(messages: list[Any]) -> None:
 
 
 def sendable(messages: list[Any]) -> bool:
-    """Whether the free-form objects that a conversion sends have an encoding; those of JSON text always have."""
+    """Whether every string of the structs has an encoding; what `loads` read from JSON text always has."""
     try:
-        for message in messages:
-            for block in message.blocks:
-                name = structs.SENT_OBJECTS.get(type(block))
-                if name:
-                    structs.encode(getattr(block, name))
+        structs.encode(messages)
     except (UnicodeEncodeError, TypeError, ValueError, RecursionError):
         return False
     return True

@@ -93,16 +93,15 @@ def convert_messages(
         payload, losses, problems = convert_report(items, format, purpose)
         if problems:
             raise ConversionError(problems, format)
-    elif lost:
-        losses = _losses(lost)
-    else:
+    elif not lost or on_loss == "ignore":
         return payload
-    if on_loss != "ignore":
-        told = [loss for loss in losses if loss.severity == "warning"]
-        if told and on_loss == "raise":
-            raise ConversionError(list[Problem](told), format)
-        for loss in told:
-            warnings.warn(ConversionWarning(loss), stacklevel=2)
+    else:
+        losses = _losses(lost)
+    told = [loss for loss in losses if loss.severity == "warning"] if on_loss != "ignore" else []
+    if told and on_loss == "raise":
+        raise ConversionError(list[Problem](told), format)
+    for loss in told:
+        warnings.warn(ConversionWarning(loss), stacklevel=2)
     return payload
 
 

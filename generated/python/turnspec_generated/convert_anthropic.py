@@ -11,7 +11,6 @@ from .steps import (
     check_text,
     check_value,
     drop_blank,
-    encodable,
     handles,
     media,
     pair,
@@ -52,12 +51,12 @@ IMAGE_MAGIC = {
 def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
     """Convert a conversation that needs no repair; None where `full` has to look. Warnings go into `lost`.
 
-    The input of calls is trusted: it comes from JSON text, or the caller has looked at it.
+    Every string has an encoding: it comes from JSON text, or the caller has looked.
     """
     out: list[Any] = []
     system: str | None = None
     waiting: dict[str, str] = {}  # the calls of the turn before that have no result yet: id -> name
-    seen: set[str] = set()
+    used: list[str] = []  # all call ids
     part: dict[str, Any]
     inner_parts: list[Any]
     content: list[Any]
@@ -85,8 +84,6 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                     for inner in held:
                         if type(inner) is TextBlock:
                             text = inner.text
-                            if not text.isascii() and not encodable(text):
-                                return None
                             if not text:
                                 return None
                             inner_parts.append({"type": "text", "text": text})
@@ -109,8 +106,6 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                     content.append(part)
                 elif kind is TextBlock:
                     text = block.text
-                    if not text.isascii() and not encodable(text):
-                        return None
                     if not text or text.isspace():
                         return None
                     other = True
@@ -146,25 +141,17 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                         if len(known_names) > 1000:
                             known_names.clear()
                         known_names.add(name)
-                    if handle in seen:
-                        return None
-                    seen.add(handle)
+                    used.append(handle)
                     waiting[handle] = name
                     arguments = block.input
                     content.append({"type": "tool_use", "id": handle, "name": name, "input": arguments.copy()})
                 elif kind is TextBlock:
                     text = block.text
-                    if not text.isascii() and not encodable(text):
-                        return None
                     if not text or text.isspace():
                         return None
                     content.append({"type": "text", "text": text})
                 elif kind is ReasoningBlock:
                     text = block.text
-                    if not text.isascii() and not encodable(text):
-                        return None
-                    if block.signature and not encodable(block.signature):
-                        return None
                     part = {"type": "thinking", "thinking": text}
                     if block.signature:
                         part["signature"] = block.signature
@@ -185,13 +172,13 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
             if type(block) is not TextBlock:
                 return None
             system = block.text
-            if white_space(system) or not encodable(system):
+            if white_space(system):
                 return None
         else:
             return None
     if waiting or not out:
         return None
-    if "" in seen or "".join(seen).encode().translate(None, HANDLE_LETTERS):
+    if len(set(used)) != len(used) or "" in used or "".join(used).encode().translate(None, HANDLE_LETTERS):
         return None
     if talking and kind is TextBlock and text[-1:].isspace() and not training:
         return None

@@ -12,7 +12,6 @@ from .steps import (
     check_value,
     drop_blank,
     empty,
-    encodable,
     media,
     pair,
     pattern,
@@ -49,7 +48,7 @@ IMAGE_MAGIC = {
 def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
     """Convert a conversation that needs no repair; None where `full` has to look. Warnings go into `lost`.
 
-    The input of calls is trusted: it comes from JSON text, or the caller has looked at it.
+    Every string has an encoding: it comes from JSON text, or the caller has looked.
     """
     out: list[Any] = []
     system: str | None = None
@@ -82,8 +81,6 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                                 return None
                             pieces.append(inner.text)
                         output = "\n".join(pieces)
-                    if not output.isascii() and not encodable(output):
-                        return None
                     content.append(
                         {
                             "function_response": {
@@ -94,8 +91,6 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                     )
                 elif kind is TextBlock:
                     text = block.text
-                    if not text.isascii() and not encodable(text):
-                        return None
                     if not text:
                         return None
                     content.append({"text": text})
@@ -133,8 +128,6 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                     content.append({"function_call": {"name": name, "args": arguments.copy()}})
                 elif kind is TextBlock:
                     text = block.text
-                    if not text.isascii() and not encodable(text):
-                        return None
                     if not text:
                         return None
                     content.append({"text": text})
@@ -159,7 +152,7 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
             if type(block) is not TextBlock:
                 return None
             system = block.text
-            if white_space(system) or not encodable(system):
+            if white_space(system):
                 return None
         else:
             return None

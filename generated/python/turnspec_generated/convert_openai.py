@@ -10,7 +10,6 @@ from .steps import (
     Report,
     arrange,
     check_text,
-    encodable,
     handles,
     media,
     pair,
@@ -53,7 +52,7 @@ IMAGE_MAGIC = {
 def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
     """Convert a conversation that needs no repair; None where `full` has to look. Warnings go into `lost`.
 
-    The input of calls is trusted: it comes from JSON text, or the caller has looked at it.
+    Every string has an encoding: it comes from JSON text, or the caller has looked.
     """
     out: list[Any] = []
     waiting: dict[str, str] = {}  # the calls of the turn before that have no result yet: id -> name
@@ -90,15 +89,11 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                                 return None
                             pieces.append(inner.text)
                         output = "\n".join(pieces)
-                    if not output.isascii() and not encodable(output):
-                        return None
                     if block.is_error:
                         lost.append(("error_flag_dropped", (index, "blocks", place, "is_error"), "", ()))
                     out.append({"role": "tool", "tool_call_id": handle, "content": output})
                 elif kind is TextBlock:
                     text = block.text
-                    if not text.isascii() and not encodable(text):
-                        return None
                     texts += 1
                     content.append({"type": "text", "text": text})
                 elif kind is ImageBlock:
@@ -132,7 +127,7 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                         if len(known_names) > 1000:
                             known_names.clear()
                         known_names.add(name)
-                    if handle in waiting or not 0 < len(handle) <= 40 or not (handle.isascii() or encodable(handle)):
+                    if handle in waiting or not 0 < len(handle) <= 40:
                         return None
                     waiting[handle] = name
                     arguments = block.input
@@ -145,16 +140,12 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                     )
                 elif kind is TextBlock:
                     text = block.text
-                    if not text.isascii() and not encodable(text):
-                        return None
                     if calls:
                         return None
                     texts += 1
                     content.append({"type": "text", "text": text})
                 elif kind is ReasoningBlock:
                     text = block.text
-                    if not text.isascii() and not encodable(text):
-                        return None
                     if block.signature:
                         lost.append(("signature_dropped", (index, "blocks", place, "signature"), "", ()))
                     if content or calls:
@@ -190,8 +181,6 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                 kind = type(block)
                 if kind is TextBlock:
                     text = block.text
-                    if not text.isascii() and not encodable(text):
-                        return None
                     texts += 1
                     content.append({"type": "text", "text": text})
                 elif kind is ImageBlock:
