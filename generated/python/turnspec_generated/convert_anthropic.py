@@ -80,6 +80,7 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                     if name is None:
                         return None
                     held = block.blocks
+                    failed = block.is_error
                     inner_parts = []
                     for inner in held:
                         if type(inner) is TextBlock:
@@ -88,7 +89,7 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                                 return None
                             inner_parts.append({"type": "text", "text": text})
                         elif type(inner) is ImageBlock:
-                            if block.is_error:
+                            if failed:
                                 return None
                             data, media_type = inner.data, inner.mimeType
                             if media_type not in IMAGE_TYPES or not usual(data, media_type, IMAGE_MAGIC):
@@ -98,11 +99,11 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                             )
                         else:
                             return None
-                    if block.is_error and not inner_parts:
+                    if failed and not inner_parts:
                         return None
                     part = {"type": "tool_result", "tool_use_id": handle, "content": inner_parts}
-                    if block.is_error:
-                        part["is_error"] = block.is_error
+                    if failed:
+                        part["is_error"] = failed
                     content.append(part)
                 elif kind is TextBlock:
                     text = block.text
@@ -152,9 +153,10 @@ def fast(messages: list[Any], training: bool, lost: list[Any]) -> Any:
                     content.append({"type": "text", "text": text})
                 elif kind is ReasoningBlock:
                     text = block.text
+                    signature = block.signature
                     part = {"type": "thinking", "thinking": text}
-                    if block.signature:
-                        part["signature"] = block.signature
+                    if signature:
+                        part["signature"] = signature
                     content.append(part)
                 elif kind is ImageBlock:
                     return None
