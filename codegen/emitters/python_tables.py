@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir import BlockSet, Const, Field, Object, Slot, Spec
+from ..ir import (
+    BlockSet,
+    Const,
+    DataUrl,
+    Field,
+    FieldRef,
+    JsonText,
+    Lookup,
+    Object,
+    Parts,
+    Slot,
+    Spec,
+    Template,
+    Texts,
+    walk,
+)
 from .common import HEADER, PACKAGE
 
 
@@ -57,6 +72,7 @@ def _tables(spec: Spec) -> str:
         f"MESSAGE: dict[str, Field] = {_fields(spec.message_fields)}",
         f"FOREIGN: dict[str, str] = {_foreign(spec)!r}  # what provider formats call the blocks",
         f"FOREIGN_FIELDS: dict[str, str] = {_foreign_fields(spec)!r}  # their message fields -> our block, or blocks",
+        f"FOREIGN_BLOCK_FIELDS: dict[str, dict[str, str]] = {_foreign_block_fields(spec)!r}  # the same in blocks",
         f"BLOCK_TITLES: dict[str, str] = { ({block.type: block.title for block in spec.blocks})!r}",
         "SETS: dict[str, Set] = {",
         *(f"    {item.name!r}: {_set(spec, item)}," for item in spec.released),
@@ -96,6 +112,26 @@ def _foreign_fields(spec: Spec) -> dict[str, str]:
             if blocks:
                 found.setdefault(member.key, blocks[0] if len(blocks) == 1 else "")
     return found
+
+
+def _foreign_block_fields(spec: Spec) -> dict[str, dict[str, str]]:
+    """For each block type the keys by which provider formats know its fields, and the fields."""
+    found: dict[str, dict[str, str]] = {block.type: {} for block in spec.blocks}
+    for rule in (rule for fmt in spec.formats for rule in fmt.rules.values() if rule.template):
+        names = {"type", *(item.name for item in rule.block.fields)}
+        for item in walk(rule.template or Const(None)):
+            for member in item.members if isinstance(item, Object) else ():
+                fields = list(dict.fromkeys(name for inner in walk(member.value) for name in _named(inner)))
+                if fields and member.key not in names:
+                    found[rule.block.type].setdefault(member.key, "` and `".join(fields))
+    return {kind: keys for kind, keys in found.items() if keys}
+
+
+def _named(item: Template) -> list[str]:
+    """The fields that a template reads, without those inside it."""
+    if isinstance(item, DataUrl):
+        return [item.data, item.type]
+    return [item.name] if isinstance(item, FieldRef | JsonText | Lookup | Texts | Parts) else []
 
 
 def _fields(fields: tuple[Field, ...]) -> str:

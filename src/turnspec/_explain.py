@@ -12,7 +12,17 @@ from typing import Any
 
 from turnspec_generated.codes import CODES
 from turnspec_generated.names import BLOCK_SETS, CONVERSATION_KEY
-from turnspec_generated.tables import BLOCK_TITLES, FOREIGN, FOREIGN_FIELDS, MESSAGE, ROLES, SETS, Field, Set
+from turnspec_generated.tables import (
+    BLOCK_TITLES,
+    FOREIGN,
+    FOREIGN_BLOCK_FIELDS,
+    FOREIGN_FIELDS,
+    MESSAGE,
+    ROLES,
+    SETS,
+    Field,
+    Set,
+)
 
 from ._errors import Problem
 
@@ -74,10 +84,10 @@ def make(code: str, path: Path, message: str, allowed: tuple[str, ...] = (), hin
     return Problem(code, pointer(path), message, allowed, hint or CODES[code].fix)
 
 
-def wrong_type(value: object, path: Path, types: tuple[str, ...], what: str = "") -> Problem:
+def wrong_type(value: object, path: Path, types: tuple[str, ...], what: str = "", hint: str = "") -> Problem:
     wanted = " or ".join(_article(kind) for kind in types)
     subject = what or (f"`{path[-1]}`" if path and isinstance(path[-1], str) else "this value")
-    return make("wrong_type", path, f"{subject} must be {wanted}, not {json_type(value)}", types)
+    return make("wrong_type", path, f"{subject} must be {wanted}, not {json_type(value)}", types, hint)
 
 
 def _article(kind: str) -> str:
@@ -96,7 +106,7 @@ class _Walk:
                 yield wrong_type(value, here, ("object",), "a task" if depth == 0 else "")
                 return
             if name not in value:
-                hint = f"Add `{name}`, or name another place with --key." if depth == 0 else ""
+                hint = _task_hint(value, name) if depth == 0 else ""
                 yield make("missing_field", here, f"a task must have `{'.'.join(key)}`, a list of messages", (), hint)
                 return
             value = value[name]
@@ -139,7 +149,7 @@ class _Walk:
         elif place is not None and kind not in self.table.places[place]:
             yield self.misplaced(kind, path, place)
         else:
-            yield from self.fields(value, path, self.table.blocks[kind], "type", f"a {kind} block", None)
+            yield from self.fields(value, path, self.table.blocks[kind], "type", f"{_article(kind)} block", None, kind)
 
     def fields(
         self,
@@ -149,6 +159,7 @@ class _Walk:
         tag: str,
         what: str,
         place: str | None,
+        kind: str = "",
     ) -> Iterator[Problem]:
         for name, field in fields.items():
             if name not in value:
@@ -156,12 +167,12 @@ class _Walk:
             item = value[name]
             here = (*path, name)
             if not _has_type(item, field.types):
-                yield wrong_type(item, here, field.types)
+                yield wrong_type(item, here, field.types, hint=_type_hint(item, field, tag))
             elif isinstance(item, list):
                 for index, block in enumerate(item):
                     yield from self.block(block, (*here, index), field.container or place)
         for name in sorted((name for name in value if name not in fields and name != tag), key=str):
-            yield _unknown_field(name, (*path, name), tuple(fields), tag, what)
+            yield _unknown_field(name, (*path, name), tuple(fields), tag, what, kind)
         missing = [tag] if tag not in value else []
         missing += [name for name, field in fields.items() if field.required and name not in value]
         for name in missing:
@@ -187,13 +198,13 @@ class _Walk:
 
     def misplaced(self, kind: str, path: Path, place: str) -> Problem:
         homes = [place for place, kinds in self.table.places.items() if kind in kinds]
-        message = f"{_owner(place)} may not hold a {kind} block"
-        hint = f"A {kind} block belongs into {' or '.join(map(_owner, homes))}."
+        message = f"{_owner(place)} may not hold {_article(kind)} block"
+        hint = f"{_article(kind).capitalize()} block belongs into {' or '.join(map(_owner, homes))}."
         return make("block_placement", path, message, self.table.places[place], hint)
 
 
 def _owner(place: str) -> str:
-    return f"a turn of role {place}" if place in ROLES else f"a {place}"
+    return f"a turn of role {place}" if place in ROLES else _article(place)
 
 
 def _has_type(value: object, types: tuple[str, ...]) -> bool:
@@ -208,7 +219,30 @@ def _has_type(value: object, types: tuple[str, ...]) -> bool:
     return isinstance(value, list) and "array" in types
 
 
-def _unknown_field(name: Any, path: Path, known: tuple[str, ...], tag: str, what: str) -> Problem:
+def _type_hint(value: object, field: Field, tag: str) -> str:
+    """What to write instead of text where another type is wanted."""
+    if not isinstance(value, str):
+        return ""
+    if field.types[0] == "array" and (field.container or tag == "role"):
+        return 'Write a list of blocks: [{"type": "text", "text": …}].'
+    return "Write the object itself, not its JSON text." if field.types[0] == "object" else ""
+
+
+def _task_hint(task: dict[Any, Any], wanted: str) -> str:
+    """Where the conversation may stand in a task that has none at its place."""
+    lists = [
+        name
+        for name, value in task.items()
+        if isinstance(name, str) and isinstance(value, list) and value and isinstance(value[0], dict)
+    ]
+    if len(lists) != 1:
+        return f"Add `{wanted}`, or name another place with --key."
+    return (
+        f"Is it the list under {_quote(lists[0])}? Rename that to `{wanted}`, or say --key {lists[0]} to the command."
+    )
+
+
+def _unknown_field(name: Any, path: Path, known: tuple[str, ...], tag: str, what: str, kind: str) -> Problem:
     names = (tag, *known)
     close = difflib.get_close_matches(str(name), names, 1, 0.75)
     hint = f"Did you mean `{close[0]}`?" if close else ""
@@ -219,6 +253,8 @@ def _unknown_field(name: Any, path: Path, known: tuple[str, ...], tag: str, what
             if kind
             else "The content belongs into `blocks`, as a list of blocks."
         )
+    elif name in FOREIGN_BLOCK_FIELDS.get(kind, {}):
+        hint = f"That is `{FOREIGN_BLOCK_FIELDS[kind][name]}` here."
     return make("unknown_field", path, f"{what} has no field {_quote(name)}", names, hint)
 
 

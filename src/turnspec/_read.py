@@ -87,7 +87,10 @@ def to_wire(message: Any) -> dict[str, Any]:
             return {**message, "blocks": [block_to_wire(block) for block in blocks]}
         return message
     if hasattr(message, "to_wire"):
-        return dict(message.to_wire())
+        try:
+            return dict(message.to_wire())
+        except AttributeError as problem:
+            raise TypeError(f"a message holds something that is no block: {problem}") from None
     if not (hasattr(message, "role") and hasattr(message, "blocks")):
         raise TypeError(
             f"a message is a turnspec.Message, a struct of turnspec.loads or a dict, not {type(message).__name__}"

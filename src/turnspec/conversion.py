@@ -306,8 +306,10 @@ def block_set_for(message_block_types: Iterable[str] | None = None) -> str:
         return UNADVERTISED
     if isinstance(message_block_types, str):
         raise TypeError("message_block_types must be a list of block types, not a string")
-    types = set(message_block_types)
-    covered = [name for name in RELEASED if types.issuperset(BLOCK_SETS[name])]
+    types = list(message_block_types)
+    if not all(isinstance(item, str) for item in types):
+        raise TypeError("message_block_types must be a list of block types, as a server's tool list advertises them")
+    covered = [name for name in RELEASED if set(types).issuperset(BLOCK_SETS[name])]
     return covered[-1] if covered else UNADVERTISED
 
 

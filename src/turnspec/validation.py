@@ -7,6 +7,7 @@ Documents are JSON text (bytes or str), Python values, `Message` models or struc
 from __future__ import annotations
 
 from collections.abc import Iterator
+from os import PathLike
 from typing import Any
 
 import msgspec
@@ -40,6 +41,10 @@ def iter_errors(document: Any, *, entry: str = "auto", block_set: str | None = N
     if isinstance(document, bytes | bytearray | memoryview | str):
         data = _as_bytes(document)
         yield from [] if quick(data, entry, block_set) else check_text(data, entry, block_set)
+    elif isinstance(document, PathLike):
+        raise TypeError(
+            f"a document is JSON text or a Python value, not {type(document).__name__}; {_instead(document)}"
+        )
     else:
         yield from _check_value(document, entry, block_set)
 
@@ -50,6 +55,8 @@ def loads(data: Text, *, entry: str = "auto", block_set: str | None = None) -> l
     The fast read: as every JSON parser it lets the last of two equal keys win. Raises `ValidationError` with all
     errors, and `ValueError` where the text holds a list of tasks.
     """
+    if not isinstance(data, Text):
+        raise TypeError(f"loads reads JSON text or bytes, not {type(data).__name__}; {_instead(data)}")
     if entry == "auto" and block_set is None:
         try:
             return _read(data)
@@ -249,6 +256,13 @@ def _entry_of_text(data: bytes, key: Key) -> str:
         )
     members = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
     return "message" if key[0] not in members and ("role" in members or "blocks" in members) else "task"
+
+
+def _instead(value: object) -> str:
+    """What to do with a value that is no text."""
+    if isinstance(value, PathLike):
+        return "read the file first, for example with Path.read_bytes()"
+    return "messages that are read already go to convert_messages and its kin"
 
 
 def _as_bytes(data: Text) -> bytes:

@@ -54,6 +54,31 @@ FOREIGN_FIELDS: dict[str, str] = {
     "tool_calls": "tool_call",
     "parts": "",
 }  # their message fields -> our block, or blocks
+FOREIGN_BLOCK_FIELDS: dict[str, dict[str, str]] = {
+    "image": {
+        "image_url": "data` and `mimeType",
+        "url": "data` and `mimeType",
+        "source": "mimeType` and `data",
+        "media_type": "mimeType",
+        "inline_data": "mimeType` and `data",
+        "mime_type": "mimeType",
+    },
+    "reasoning": {"thinking": "text"},
+    "tool_call": {
+        "function": "name` and `input",
+        "arguments": "input",
+        "function_call": "name` and `input",
+        "args": "input",
+    },
+    "tool_result": {
+        "content": "blocks",
+        "tool_use_id": "tool_call_id",
+        "function_response": "blocks",
+        "response": "blocks",
+        "error": "blocks",
+        "output": "blocks",
+    },
+}  # the same in blocks
 BLOCK_TITLES: dict[str, str] = {
     "text": "TextBlock",
     "image": "ImageBlock",
