@@ -317,6 +317,7 @@ class Format:
     roles: dict[str, Object]
     rules: dict[str, BlockRule]
     unsigned_calls: dict[str, str] | None = None
+    exact_bytes: dict[str, str] | None = None
 
     def slot(self, name: str) -> SlotRule:
         return next(slot for slot in self.slots if slot.name == name)

@@ -208,6 +208,7 @@ class _Reader:
             roles={role: cast(ir.Object, self.template(item, ir.Slot)) for role, item in data["roles"].items()},
             rules={kind: self.block_rule(name, self.blocks[kind], item) for kind, item in data["blocks"].items()},
             unsigned_calls=data.get("unsigned_calls"),
+            exact_bytes=data.get("exact_bytes"),
         )
 
     def block_rule(self, name: str, block: ir.Block, data: dict[str, Any]) -> ir.BlockRule:

@@ -59,6 +59,7 @@ def _registry(spec: Spec) -> str:
     requests = {fmt.name: _request(fmt.request) for fmt in spec.formats}
     titles = {name: title for name, (title, _) in spec.format_titles.items()}
     payloads = {fmt.name: _payload(fmt) for fmt in spec.formats}
+    exact = {fmt.name: fmt.exact_bytes for fmt in spec.formats if fmt.exact_bytes}
     unsigned = {fmt.name: fmt.unsigned_calls for fmt in spec.formats if fmt.unsigned_calls}
     lines = [
         HEADER + '"""The formats: their modules, what people call them, and how a payload becomes a request."""\n',
@@ -69,6 +70,7 @@ def _registry(spec: Spec) -> str:
         f"SAME_AS: dict[str, str] = {spec.aliases!r}",
         f"PAYLOAD: dict[str, dict[str, str] | None] = {payloads!r}",
         f"REQUEST: dict[str, Any] = {requests!r}",
+        f"EXACT_BYTES: dict[str, dict[str, str]] = {exact!r}",
         f"UNSIGNED_CALLS: dict[str, dict[str, str]] = {unsigned!r}",
     ]
     return "\n".join(lines) + "\n"

@@ -38,10 +38,13 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+JSONObject = dict[str, Any]
+
 __all__ = [
     "BLOCK_SETS",
     "CURRENT",
     "FORMATS",
+    "JSONObject",
     "MESSAGE_BLOCK_TYPES",
     "PURPOSES",
     "Conversion",

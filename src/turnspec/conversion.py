@@ -6,14 +6,15 @@ none of them. The steps of a conversion are generated from `schema/formats/`.
 
 from __future__ import annotations
 
+import base64
 import importlib
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from types import ModuleType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, overload
 
 from turnspec_generated.codes import CODES, ORDER
-from turnspec_generated.formats import MODULES, PAYLOAD, REQUEST, SAME_AS, UNSIGNED_CALLS
+from turnspec_generated.formats import EXACT_BYTES, MODULES, PAYLOAD, REQUEST, SAME_AS, UNSIGNED_CALLS
 from turnspec_generated.names import (
     BLOCK_SETS,
     CURRENT,
@@ -59,6 +60,30 @@ class Read(NamedTuple):
 
     messages: list[Any]
     skipped: list[Skipped]
+
+
+@overload
+def convert_messages(
+    messages: Iterable[Any], format: None = None, *, purpose: str = "request", on_loss: str = "warn"
+) -> list[Any]: ...
+
+
+@overload
+def convert_messages(
+    messages: Iterable[Any], format: Literal["openai", "openrouter"], *, purpose: str = "request", on_loss: str = "warn"
+) -> list[dict[str, Any]]: ...
+
+
+@overload
+def convert_messages(
+    messages: Iterable[Any], format: Literal["anthropic", "google"], *, purpose: str = "request", on_loss: str = "warn"
+) -> dict[str, Any]: ...
+
+
+@overload
+def convert_messages(
+    messages: Iterable[Any], format: str | None, *, purpose: str = "request", on_loss: str = "warn"
+) -> Any: ...
 
 
 def convert_messages(
@@ -151,6 +176,8 @@ def request_arguments(payload: Any, format: str, *, unsigned_calls: str = "as_is
         parts = {part: payload[key] for part, key in keys.items()}
     elif not isinstance(payload, list):
         raise ValueError(f"a payload of {format} is a list of messages")
+    if name in EXACT_BYTES:
+        parts["messages"] = [_exact(content, **EXACT_BYTES[name]) for content in parts["messages"]]
     if unsigned_calls == "sentinel" and name in UNSIGNED_CALLS:
         parts["messages"] = _sign(parts["messages"], **UNSIGNED_CALLS[name])
     return _arguments(REQUEST[name], parts)
@@ -163,6 +190,27 @@ def _arguments(wanted: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
         if not (key.endswith("?") and (value is None or value == {})):
             found[key.removesuffix("?")] = value
     return found
+
+
+def _exact(content: Any, part: str, field: str) -> Any:
+    """The same content, its base64 without stray bits in the last character; the bytes stay what they are."""
+    if not any(part in item and _stray(item[part][field]) for item in content["parts"]):
+        return content
+    mended = [
+        {**item, part: {**item[part], field: item[part][field][:-4] + _last(item[part][field])}}
+        if part in item
+        else item
+        for item in content["parts"]
+    ]
+    return {**content, "parts": mended}
+
+
+def _stray(data: str) -> bool:
+    return data.endswith("=") and _last(data) != data[-4:]
+
+
+def _last(data: str) -> str:
+    return base64.b64encode(base64.b64decode(data[-4:])).decode()
 
 
 def _sign(contents: list[Any], part: str, field: str, sentinel: str, response: str) -> list[Any]:

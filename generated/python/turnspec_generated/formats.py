@@ -28,6 +28,7 @@ REQUEST: dict[str, Any] = {
     "anthropic": {"system?": "system", "messages": "messages"},
     "google": {"contents": "messages", "config?": {"system_instruction?": "system"}},
 }
+EXACT_BYTES: dict[str, dict[str, str]] = {"google": {"part": "inline_data", "field": "data"}}
 UNSIGNED_CALLS: dict[str, dict[str, str]] = {
     "google": {
         "part": "function_call",
