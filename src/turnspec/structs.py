@@ -1,6 +1,6 @@
 """The immutable messages and blocks that `turnspec.loads` gives: msgspec structs, the fast twins of the models.
 
-Same field names as the pydantic models; `role` and `type` are class attributes. `Message.model_validate(struct.to_wire())`
+Same field names as the pydantic models; `role` and `type` are class attributes. `Message.model_validate(s.to_wire())`
 makes a model of one.
 """
 
