@@ -630,7 +630,7 @@ def paired(messages: list[Any]) -> Iterator[tuple[str, Path, str]]:
             for item in turn.items:
                 item.run = number
     for number, group in enumerate(groups):
-        at_end = number + 2 >= len(groups) and not any(
+        at_end = not any(
             more_than_results([item.block for item in turn.items], blank=white_space)
             for later in groups[number + 1 :]
             for turn in later
