@@ -343,28 +343,13 @@ def check_value(value: Any, path: Path, report: Report) -> None:
 
 def clean(value: dict[str, Any]) -> bool:
     """Whether an object holds only strings that can be sent, finite numbers and other JSON values."""
-    for key, inner in value.items():
-        kind = type(inner)
-        if kind is str:
-            if not inner.isascii() and not encodable(inner):
-                return False
-        elif kind is dict:
-            if not clean(inner):
-                return False
-        elif kind is list:
-            if not _clean_list(inner):
-                return False
-        elif kind is float:
-            if inner - inner != 0:
-                return False
-        elif kind is not int and kind is not bool and inner is not None:
-            return False
+    for key in value:
         if type(key) is not str or (not key.isascii() and not encodable(key)):
             return False
-    return True
+    return _all_clean(value.values())
 
 
-def _clean_list(values: list[Any]) -> bool:
+def _all_clean(values: Iterable[Any]) -> bool:
     for inner in values:
         kind = type(inner)
         if kind is str:
@@ -374,7 +359,7 @@ def _clean_list(values: list[Any]) -> bool:
             if not clean(inner):
                 return False
         elif kind is list:
-            if not _clean_list(inner):
+            if not _all_clean(inner):
                 return False
         elif kind is float:
             if inner - inner != 0:
