@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from turnspec.cli.failures import UsageError, choose
 
+_MODELS = {"gpt": "openai", "chatgpt": "openai", "claude": "anthropic", "gemini": "google"}
+
 
 def block_set_of(value: str | None) -> str | None:
     """A released block set, or None for the newest."""
@@ -12,11 +14,11 @@ def block_set_of(value: str | None) -> str | None:
     return None if value is None else choose(value, RELEASED, "--block-set")
 
 
-def format_of(value: str | None, option: str) -> str | None:
-    """A provider format, or None where none was named."""
+def format_of(value: str, option: str) -> str:
+    """A provider format."""
     from turnspec_generated.names import FORMATS
 
-    return None if value is None else choose(value, FORMATS, option)
+    return choose(value, FORMATS, option, also_called=_MODELS)
 
 
 def purpose_of(value: str | None) -> str:

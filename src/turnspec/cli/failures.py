@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class CommandError(Exception):
@@ -40,14 +40,21 @@ def reason(error: OSError) -> str:
     return text[:1].lower() + text[1:]
 
 
-def choose(value: str, allowed: Iterable[str], what: str, all_at: str = "") -> str:
-    """`value` when it is allowed, else a UsageError with the nearest one, and all or where to see them."""
+def choose(
+    value: str, allowed: Iterable[str], what: str, all_at: str = "", *, also_called: Mapping[str, str] | None = None
+) -> str:
+    """`value` when it is allowed, else a UsageError with the nearest one, and all or where to see them.
+
+    `also_called` gives other words for allowed values: they are understood for that hint only.
+    """
     names = list(allowed)
     if value in names:
         return value
     import difflib
 
-    near = difflib.get_close_matches(value, names, 1)
-    guess = f"; did you mean {near[0]}?" if near else ""
+    meant = {other: name for other, name in (also_called or {}).items() if name in names}
+    meant |= {name.casefold(): name for name in names}
+    near = difflib.get_close_matches(value.casefold(), meant, 1)
+    guess = f"; did you mean {meant[near[0]]}?" if near else ""
     rest = f" ({all_at})" if all_at else f"; allowed: {', '.join(names)}"
     raise UsageError(f"{what}: {value!r} is not known{guess}{rest}")

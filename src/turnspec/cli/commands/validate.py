@@ -57,7 +57,7 @@ class Rules:
 def run(args: Any) -> int:
     """Validate the inputs: findings are the result."""
     block_set, key = block_set_of(args.block_set), key_of(args.key)
-    format = format_of(args.for_, "--for")
+    format = None if args.for_ is None else format_of(args.for_, "--for")
     if args.rules or format:
         return carry_out(args, Rules(block_set, key, format, purpose_of(args.purpose)), writes=False)
     return carry_out(args, Validation(block_set, key), writes=False)
