@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import io
 import json
 import os
 import socket
@@ -65,9 +67,20 @@ def test_empty_files(capsys: Capture, tmp_path: Path) -> None:
     assert ran.code == 1
     assert places(ran.out) == ["a.json:1:1:invalid_json at (root)"]
     for name in ("a.jsonl", "a.txt"):
-        assert call(capsys, "validate", name) == (0, "", "1 file, 0 conversations: nothing to read\n")
-    assert run("validate", "-") == (0, "", "1 file, 0 conversations: nothing to read\n")
+        assert call(capsys, "validate", name) == (0, "", "1 file, 0 conversations: no conversations found\n")
+    assert run("validate", "-") == (0, "", "1 file, 0 conversations: no conversations found\n")
     assert run("validate", "--json", "-").code == 1
+
+
+def test_blank_files_are_told_beside_others(capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "blank.jsonl").write_bytes(b"\xef\xbb\xbf \n\r\n\t")
+    (tmp_path / "good.jsonl").write_text(jsonl(TASK))
+    ran = call(capsys, "flatten", "blank.jsonl")
+    assert ran == (0, "", "1 file, 0 conversations: 0 written, no conversations found\n")
+    ran = call(capsys, "validate", "blank.jsonl", "good.jsonl", "blank.jsonl")
+    assert ran == (0, "", "3 files, 1 conversation: no errors; no conversations found in 2 files\n")
+    ran = call(capsys, "validate", "good.jsonl", "none.jsonl")
+    assert ran.err.splitlines()[-1] == "2 files, 1 conversation: 1 file not read to the end"
 
 
 def test_stdin_is_json_or_jsonl(tmp_path: Path) -> None:
@@ -79,7 +92,7 @@ def test_stdin_is_json_or_jsonl(tmp_path: Path) -> None:
     assert ran.err == "1 file, 3 conversations: 1 error in 1 file\n"
     assert run("validate", "-", stdin=gzip.compress(lines)) == ran
     assert places(run("validate", "--json", "-", stdin=lines).out) == ["<stdin>:2:1:invalid_json at (root)"]
-    assert len(run("validate", "--jsonl", "-", stdin=pretty).lines) == pretty.count(b"\n") + 1
+    assert len(run("validate", "--jsonl", "-", stdin=b" " + pretty).lines) == 1
     assert run("validate", "-", "-").code == 2
 
 
@@ -96,6 +109,111 @@ def test_a_json_file_that_is_jsonl_is_told_so(capsys: Capture, tmp_path: Path) -
     assert places(ran.out) == ["a.json:2:1:invalid_json at (root)"]
     assert ran.out.endswith("hint: this looks like JSONL: give the file the ending .jsonl, or say --jsonl\n")
     assert call(capsys, "validate", "--jsonl", "a.json").code == 0
+    (tmp_path / "b.json").write_text("\ufeff\n" + jsonl("{}", "", "{ broken"))
+    ran = call(capsys, "validate", "b.json")
+    assert places(ran.out) == ["b.json:4:1:invalid_json at (root)"]
+    assert ran.out.endswith("hint: this looks like JSONL: give the file the ending .jsonl, or say --jsonl\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        " \n\n \n",
+        "id,role,text\n1,user,hi\n",
+        "1\n2\n",
+        '"a"\n"b"\n',
+        '```json\n{"conversation": []}\n```\n',
+        '// said by hand\n{"conversation": []}\n{"conversation": []}\n',
+        '{"conversation": []}\n// said by hand\n',
+        '{"conversation": [],}\n{"conversation": []}\n',
+        '{"conversation": [\n{"role": "user"},\n]}\n',
+        '{"conversation": []} x',
+    ],
+)
+def test_other_text_in_a_json_file_is_not_taken_for_jsonl(capsys: Capture, tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.json").write_text(text)
+    ran = call(capsys, "validate", "a.json")
+    assert (ran.code, len(ran.lines), ran.err) == (1, 1, "1 file, 1 conversation: 1 error in 1 file\n")
+    assert ": invalid_json at (root): " in ran.out
+    assert "JSONL" not in ran.out
+
+
+OPEN_END = "expected a value (an object, an array, a string, a number, true, false or null), found the end of the text"
+SEVERAL = "this looks like JSON over several lines: give the file the ending .json, or say --json"
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+def test_json_over_several_lines_in_a_jsonl_file_is_told_once(
+    capsys: Capture, tmp_path: Path, name: str, jobs: str
+) -> None:
+    text = "\ufeff\n" + json.dumps([TASK, TASK], indent=1)
+    more = len(text.splitlines()) - 2
+    for path in (tmp_path / "a.jsonl", tmp_path / "a.jsonl.gz"):
+        path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    (tmp_path / "b.jsonl").write_text("{}\n")
+    ran = call(capsys, "validate", "--jobs", jobs, name, "b.jsonl")
+    assert ran.code == 1
+    first, second = ran.lines
+    assert first == f"{name}:2:2: invalid_json at (root): {OPEN_END}; hint: {SEVERAL}"
+    assert second.startswith("b.jsonl:1:1: missing_field at (root): ")
+    assert ran.err == (
+        f"turnspec: {name}: {more} more lines are not JSON\n2 files, 2 conversations: 2 errors in 2 files\n"
+    )
+    ran = call(capsys, "validate", "--output", "json", "--jobs", jobs, name)
+    assert [(item["line"], item["code"], item["hint"]) for item in ran.records] == [(2, "invalid_json", SEVERAL)]
+    assert ran.err == f"turnspec: {name}: {more} more lines are not JSON\n"
+    ran = call(capsys, "flatten", "--jobs", jobs, name)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == (
+        f"{first}\nturnspec: {name}: {more} more lines are not JSON\n"
+        "1 file, 1 conversation: 0 written, 1 error in 1 file\n"
+    )
+    assert call(capsys, "validate", "--json", name) == (0, "", "1 file, 2 conversations: no errors\n")
+
+
+def test_what_is_json_inside_json_over_several_lines_is_told(capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{\n"x": [\n1\n]}\n')
+    ran = call(capsys, "validate", "a.jsonl")
+    assert places(ran.out) == ["a.jsonl:1:2:invalid_json at (root)", "a.jsonl:3:1:wrong_type at (root)"]
+    assert ran.err == "turnspec: a.jsonl: 2 more lines are not JSON\n1 file, 2 conversations: 2 errors in 1 file\n"
+    (tmp_path / "a.jsonl").write_text("[\n]\n")
+    assert call(capsys, "validate", "a.jsonl").err.startswith("turnspec: a.jsonl: 1 more line is not JSON\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        jsonl('{"conversation": [', TASK, "{broken"),  # only cut off
+        jsonl(TASK, '{"conversation": [', "{broken"),
+        jsonl('{"conversation": [{"role": "us', "{broken"),
+        jsonl("{broken}", "{broken"),
+    ],
+)
+def test_lines_that_are_cut_off_are_each_told(capsys: Capture, tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.jsonl").write_text(text)
+    ran = call(capsys, "validate", "a.jsonl")
+    assert ran.out.count(": invalid_json at (root): ") == len(ran.lines) == 2
+    assert "several lines" not in ran.out
+    assert "more line" not in ran.err
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+@pytest.mark.parametrize("command", [["validate"], ["validate", "--rules"], ["flatten"]])
+def test_a_line_that_is_cut_off_ends_where_it_ends(
+    capsys: Capture, tmp_path: Path, end: str, command: list[str]
+) -> None:
+    cut = '{"conversation": [{"role": "user", "blocks": [{"type": "text", "text": "cut of'
+    (tmp_path / "a.jsonl").write_bytes((jsonl(TASK) + cut + end).encode())
+    ran = call(capsys, *command, "a.jsonl")
+    column = cut.index('"cut') + 1
+    said = "the string that begins here is not closed; hint: add the closing '\"'"
+    assert ran.code == 1
+    assert f"a.jsonl:2:{column}: invalid_json at (root): {said}\n" in ran.out + ran.err
+    (tmp_path / "a.jsonl").write_bytes(("[1,\t" + end).encode())
+    assert places(call(capsys, "validate", "a.jsonl").out) == ["a.jsonl:1:5:invalid_json at (root)"]
 
 
 def test_globs_are_expanded_and_sorted(capsys: Capture, tmp_path: Path) -> None:
@@ -150,10 +268,13 @@ def test_what_cannot_be_read_does_not_stop_the_rest(capsys: Capture, tmp_path: P
     ]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_permission_denied(capsys: Capture, tmp_path: Path) -> None:
+def test_permission_denied(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Guarded(io.FileIO):
+        def __init__(self, path: str) -> None:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+
     (tmp_path / "a.json").write_text("[]")
-    (tmp_path / "a.json").chmod(0)
+    monkeypatch.setattr("turnspec.cli.sources.io.FileIO", Guarded)  # root may read everything
     assert call(capsys, "validate", "-q", "a.json") == (2, "", "turnspec: a.json: permission denied\n")
 
 

@@ -72,15 +72,15 @@ def tell_form(stream: BinaryIO) -> tuple[Form, list[bytes]]:
     A value alone in its text is JSON too. All else is JSONL (no line at all: JSONL with nothing in it).
     """
     head: list[bytes] = []
-    first = _next_line(stream, head)
+    first = next_line(stream, head)
     if not first:
         return "jsonl", head
-    if _stays_open(first):
+    if stays_open(first):
         return "json", head
-    return ("jsonl" if _next_line(stream, head) else "json"), head
+    return ("jsonl" if next_line(stream, head) else "json"), head
 
 
-def _next_line(stream: BinaryIO, head: list[bytes]) -> bytes:
+def next_line(stream: BinaryIO, head: list[bytes]) -> bytes:
     """The next line that is not blank, or nothing; all that is read goes to `head`."""
     while len(head) < _LOOK and (line := stream.readline()):
         head.append(line)
@@ -90,7 +90,7 @@ def _next_line(stream: BinaryIO, head: list[bytes]) -> bytes:
     return b""
 
 
-def _stays_open(line: bytes) -> bool:
+def stays_open(line: bytes) -> bool:
     """Whether a line ends inside an array or object, and not inside a string (no JSON text breaks there)."""
     import re
 

@@ -82,9 +82,12 @@ def _read_here(source: Source, form: Form, opened: Opened, head: list[bytes]) ->
     if form == "json":
         yield Piece(source, form, text=b"".join(head) + opened.stream.read())
         return
+    start = 0
     for group in without_bom(_groups(opened, head)):
-        yield Piece(source, "jsonl", text=b"".join(group))
+        text = b"".join(group)
         group.clear()
+        yield Piece(source, "jsonl", start, text=text)
+        start += len(text)
 
 
 def _groups(opened: Opened, head: list[bytes]) -> Iterator[list[bytes]]:

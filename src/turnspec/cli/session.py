@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
@@ -10,11 +12,12 @@ from msgspec import Struct
 
 from turnspec.cli import FAILED, FINDINGS, OK
 from turnspec.cli.engine import run
+from turnspec.cli.failures import UsageError
 from turnspec.cli.output import Output, open_output
 from turnspec.cli.pieces import Begin
 from turnspec.cli.progress import ProgressLine
 from turnspec.cli.report import Style, by_place
-from turnspec.cli.sources import find_sources
+from turnspec.cli.sources import STDIN, Missing, Source, find_sources
 from turnspec.cli.text import colour_wanted, file_name, plural, say
 from turnspec.cli.work import Done, Failure, Job, Progress, Report
 
@@ -23,7 +26,9 @@ if TYPE_CHECKING:
 
 
 class Tally(Struct):
-    """What the summary tells. `written` counts lines of results; `unlisted` losses by code."""
+    """What the summary tells. `written` counts lines of results, `empty` files without a conversation; `unlisted`
+    losses by code.
+    """
 
     files: int = 0
     unread: int = 0
@@ -33,6 +38,7 @@ class Tally(Struct):
     warnings: int = 0
     infos: int = 0
     bad_files: int = 0
+    empty: int = 0
     stopped: bool = False
     unlisted: dict[str, int] = {}
 
@@ -46,7 +52,7 @@ class Tally(Struct):
         if self.errors:
             parts.append(f"{plural(self.errors, 'error')} in {plural(self.bad_files, 'file')}")
         elif not self.unread:
-            parts.append("no errors" if self.conversations else "nothing to read")
+            parts.append("no errors" if self.conversations else "no conversations found")
         if self.warnings:
             parts.append(plural(self.warnings, "warning"))
         if self.infos:
@@ -55,6 +61,8 @@ class Tally(Struct):
             parts.append(f"{plural(self.unread, 'file')} not read to the end")
         read = f"{plural(self.files, 'file')}, {plural(self.conversations, 'conversation')}"
         text = f"{read}: {', '.join(parts)}"
+        if self.empty and self.conversations:
+            text += f"; no conversations found in {plural(self.empty, 'file')}"
         if self.stopped:
             text += "; stopped at --max-errors"
         if self.unlisted:
@@ -77,7 +85,8 @@ class Session:
         self.progress = ProgressLine(not args.quiet)
         self._file = ""
         self._size: int | None = None
-        self._lines = self._errors_before = 0
+        self._lines = self._errors_before = self._conversations_before = 0
+        self._no_json: int | None = None  # lines that are not listed, in a file that is JSON over several lines
         self._failed = False
 
     def take(self, event: object) -> bool:
@@ -109,8 +118,13 @@ class Session:
 
     def end_of_file(self) -> None:
         """Close the books on the file that was read last."""
-        self.tally.bad_files += self.tally.errors > self._errors_before
-        self._errors_before = self.tally.errors
+        tally = self.tally
+        tally.bad_files += tally.errors > self._errors_before
+        tally.empty += bool(tally.files) and not self._failed and tally.conversations == self._conversations_before
+        self._errors_before, self._conversations_before = tally.errors, tally.conversations
+        if self._no_json:
+            self._tell(f"{plural(self._no_json, 'more line')} {'is' if self._no_json == 1 else 'are'} not JSON")
+        self._no_json = None
 
     def _done(self, event: Done) -> None:
         self._lines += event.lines
@@ -121,11 +135,21 @@ class Session:
     def _fail(self, why: str) -> None:
         self._failed = True
         self.tally.unread += 1
+        self._tell(why)
+
+    def _tell(self, what: str) -> None:
+        """Say something of the file on stderr, behind what was written of it before."""
         self.output.flush()
         self.progress.clear()
-        say(f"turnspec: {self._file}: {why}")
+        say(f"turnspec: {self._file}: {what}")
 
     def _report(self, report: Report) -> bool:
+        if report.several_lines:
+            self._no_json = 0
+        elif self._no_json is not None and [problem.code for problem in report.problems] == ["invalid_json"]:
+            self._no_json += 1
+            self.tally.conversations -= 1  # which its piece will count
+            return True
         shown = []
         more = True
         for problem in sorted(report.problems, key=by_place):
@@ -165,6 +189,7 @@ def carry_out(args: Any, job: Job, *, writes: bool) -> int:
     """
     _calm_collector()
     sources = find_sources(args.files, args.form)
+    _keep_inputs(args.o, sources)
     output = open_output(None if args.o == "-" else args.o)
     session = Session(args, output, writes)
     try:
@@ -175,9 +200,11 @@ def carry_out(args: Any, job: Job, *, writes: bool) -> int:
         session.end_of_file()
         session.progress.clear()
         code = session.tally.code
-        dropped = False
+        dropped = ""
         if code == FAILED:
-            dropped = output.discard()
+            dropped = "not every input could be read" if output.discard() else ""
+        elif writes and session.tally.stopped:
+            dropped = "the run stopped at --max-errors" if output.discard() else ""
         else:
             output.commit()
     except BaseException:
@@ -186,10 +213,33 @@ def carry_out(args: Any, job: Job, *, writes: bool) -> int:
             output.discard()
         raise
     if dropped:
-        say(f"turnspec: {file_name(args.o)} is not written, because not every input could be read")
+        say(f"turnspec: {file_name(args.o)} is not written, because {dropped}")
     if args.output == "text" and not args.quiet:
         say(session.tally.text(writes))
     return code
+
+
+def _keep_inputs(target: str | None, sources: list[Source | Missing]) -> None:
+    """UsageError where `target` is a file that is also read, whatever links lead there."""
+    if target is None or target == STDIN:
+        return
+    try:
+        status = os.stat(target)
+    except (OSError, ValueError):
+        return
+    if not stat.S_ISREG(status.st_mode):  # nothing in a device or pipe is overwritten
+        return
+    for source in sources:
+        if isinstance(source, Source) and _is_file(source, status):
+            raise UsageError(f"-o would overwrite the input {source.name}; name another file")
+
+
+def _is_file(source: Source, status: os.stat_result) -> bool:
+    try:
+        other = os.fstat(sys.stdin.fileno()) if source.path == STDIN else os.stat(source.path)
+    except (OSError, ValueError, AttributeError):  # not there, or a stdin without a file behind it
+        return False
+    return os.path.samestat(other, status)
 
 
 def _calm_collector() -> None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from turnspec.cli.documents import Key, conversations_in
 from turnspec.cli.failures import InputError
-from turnspec.cli.lines import BLANK, BOM, batches, batches_in_range, batches_with_care, tell_form
+from turnspec.cli.lines import BLANK, BOM, batches, batches_in_range, batches_with_care
 from turnspec.cli.sources import Form, Opened, Source, open_source, read_failure
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ class Job(Protocol):
 class Piece(Struct, frozen=True):
     """A part of a source: lines by byte range (`end` None: to its end), given text, or a JSON document.
 
-    `opened` is the source where it is already open, `head` what was read from it to tell its form.
+    `start` is 0 for the first part only. `opened` is the source where it is already open, `head` what was read
+    from it to tell its form.
     """
 
     source: Source
@@ -63,11 +64,15 @@ class Piece(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """The problems of a document. `line` lines of its piece lie before it, `conversations` up to its end."""
+    """The problems of a document. `line` lines of its piece lie before it, `conversations` up to its end.
+
+    `several_lines`: the lines of this input seem to be one JSON text, so that most are no JSON by themselves.
+    """
 
     line: int
     conversations: int
     problems: list[Problem]
+    several_lines: bool = False
 
 
 class Progress(Struct, frozen=True):
@@ -106,7 +111,7 @@ class Worker:
         try:
             if piece.text is not None:
                 text = io.BytesIO(piece.text)
-                yield from self._json(text.read()) if piece.form == "json" else self._lines(batches(text))
+                yield from self._json(text.read()) if piece.form == "json" else self._lines(batches(text), piece.start)
             elif opened is not None:
                 yield from self._read(piece, opened)
             else:
@@ -126,7 +131,7 @@ class Worker:
             groups = _chain(piece.head, opened)
         else:
             groups = batches_in_range(opened.stream, piece.start, piece.end)
-        yield from self._lines(groups if piece.start else without_bom(groups))
+        yield from self._lines(groups if piece.start else without_bom(groups), piece.start)
 
     def _json(self, data: bytes) -> Iterator[Event]:
         data = data.removeprefix(BOM)
@@ -137,11 +142,13 @@ class Worker:
         if outcome.output:
             yield outcome.output
         if outcome.problems:
-            yield Report(0, outcome.conversations, _hint_at_jsonl(data, outcome.problems))
+            from turnspec.cli.hints import hint_at_jsonl
+
+            yield Report(0, outcome.conversations, hint_at_jsonl(data, outcome.problems))
         yield Progress(len(data))
         yield Done(0, outcome.conversations, outcome.unlisted)
 
-    def _lines(self, groups: Iterator[list[bytes]]) -> Iterator[Event]:
+    def _lines(self, groups: Iterator[list[bytes]], start: int) -> Iterator[Event]:
         quick, document = self.quick, self.job.document
         line = conversations = 0
         portion = bytearray()
@@ -149,6 +156,7 @@ class Worker:
         failure = None
         try:
             for group in groups:
+                above = line
                 for data in group:
                     line += 1
                     if data.isspace() and not data.strip(BLANK):
@@ -156,16 +164,20 @@ class Worker:
                     if quick(data):
                         conversations += 1 if data[0] == BRACE else conversations_in(data, self.job.key)
                         continue
+                    data = data.rstrip(b"\r\n")  # or a string that is cut off would seem to hold a line end
                     outcome = document(data)
+                    is_first = not (start or conversations)
                     conversations += outcome.conversations
                     portion += outcome.output
                     for code, count in outcome.unlisted.items():
                         unlisted[code] = unlisted.get(code, 0) + count
-                    if outcome.problems:
-                        yield Report(line - 1, conversations, outcome.problems)
-                    if len(portion) > PORTION:
+                    if portion and (outcome.problems or len(portion) > PORTION):
                         yield bytes(portion)
                         portion.clear()
+                    if outcome.problems:
+                        hinted = _hinted(data, group[line - above :], outcome.problems) if is_first else None
+                        problems = hinted or outcome.problems
+                        yield Report(line - 1, conversations, problems, hinted is not None)
                 yield Progress(sum(map(len, group)))
                 group.clear()
                 data = b""  # a line may be huge: hold none while the next is read
@@ -208,14 +220,7 @@ def _never(data: bytes) -> bool:
     return False
 
 
-def _hint_at_jsonl(data: bytes, problems: list[Problem]) -> list[Problem]:
-    """A JSON document that is no JSON because it is JSONL gets told so."""
-    if len(problems) != 1 or problems[0].code != "invalid_json":
-        return problems
-    form, head = tell_form(io.BytesIO(data))
-    if form != "jsonl" or len(head) < 2:
-        return problems
-    from dataclasses import replace
+def _hinted(line: bytes, following: list[bytes], problems: list[Problem]) -> list[Problem] | None:
+    from turnspec.cli.hints import hint_at_json
 
-    hint = "this looks like JSONL: give the file the ending .jsonl, or say --jsonl"
-    return [replace(problems[0], hint=hint)]
+    return hint_at_json(line, following, problems)
