@@ -67,9 +67,39 @@ def test_an_input_that_fails_leaves_the_old_file(capsys: Capture, tmp_path: Path
     assert leftovers(tmp_path) == []
 
 
-def test_output_onto_an_input(capsys: Capture, tmp_path: Path) -> None:
-    assert call(capsys, "downgrade", "a.jsonl", "-o", "a.jsonl").code == 0
-    assert (tmp_path / "a.jsonl").read_text() == '[{"role":"user","blocks":[{"type":"text","text":"hi"}]}]\n' * 2
+@pytest.mark.parametrize("command", [["validate"], ["convert", "--to", "openai"], ["flatten"], ["downgrade"]])
+def test_no_output_onto_an_input(capsys: Capture, tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "soft.jsonl").symlink_to("a.jsonl")
+    (tmp_path / "hard.jsonl").hardlink_to(tmp_path / "a.jsonl")
+    (tmp_path / "here").symlink_to(".")
+    before = (tmp_path / "a.jsonl").read_bytes()
+    for files, target, name in (
+        (["a.jsonl"], "a.jsonl", "a.jsonl"),
+        (["none.jsonl", "bad.jsonl", "a.jsonl"], "here/a.jsonl", "a.jsonl"),
+        (["soft.jsonl"], "a.jsonl", "soft.jsonl"),
+        (["a.jsonl"], "soft.jsonl", "a.jsonl"),
+        (["a.jsonl"], "hard.jsonl", "a.jsonl"),
+        (["a*.jsonl"], tmp_path / "a.jsonl", "a.jsonl"),
+    ):
+        ran = call(capsys, *command, *files, "-o", target)
+        assert ran == (2, "", f"turnspec: -o would overwrite the input {name}; name another file\n")
+        assert (tmp_path / "a.jsonl").read_bytes() == before
+    assert (tmp_path / "soft.jsonl").is_symlink()
+    assert leftovers(tmp_path) == []
+
+
+def test_no_output_onto_stdin(tmp_path: Path) -> None:
+    with open("a.jsonl", "rb") as stdin:
+        done = subprocess.run(
+            [*COMMAND, "flatten", "-", "-o", "a.jsonl"], stdin=stdin, capture_output=True, env=environment()
+        )
+    said = b"turnspec: -o would overwrite the input <stdin>; name another file\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, b"", said)
+
+
+def test_a_device_may_be_input_and_output(capsys: Capture) -> None:
+    ran = call(capsys, "flatten", os.devnull, "-o", os.devnull)
+    assert ran == (0, "", "1 file, 0 conversations: 0 written, no conversations found\n")
 
 
 def test_permission_bits(capsys: Capture, tmp_path: Path) -> None:
@@ -104,9 +134,12 @@ def test_packed_output(capsys: Capture, tmp_path: Path) -> None:
 
 def test_targets_that_are_no_files(capsys: Capture, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
+    (tmp_path / "dangling").symlink_to("gone/out")
     for target, why in (
         ("folder", "is a folder, not a file"),
-        ("none/out", "no such file"),
+        ("none/out", "the folder none does not exist"),
+        ("no/ne/out", "the folder no/ne does not exist"),
+        ("dangling", f"the folder {os.path.realpath(tmp_path)}/gone does not exist"),
         ("a.jsonl/out", "not a directory"),
         ("n" * 300, "the file name is too long"),
         ("a\0b", "the name holds a null byte"),
@@ -119,10 +152,13 @@ def test_targets_that_are_no_files(capsys: Capture, tmp_path: Path) -> None:
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
-def test_a_target_that_is_read_only(capsys: Capture, tmp_path: Path) -> None:
+def test_a_target_that_is_read_only(capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "out.jsonl").touch(0o400)
-    assert call(capsys, "flatten", "a.jsonl", "-o", "out.jsonl").code == 2
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: may(path, mode) and mode != os.W_OK)  # root may write all
+    ran = call(capsys, "flatten", "a.jsonl", "-o", "out.jsonl")
+    assert ran == (2, "", "turnspec: cannot write out.jsonl: permission denied\n")
+    assert (tmp_path / "out.jsonl").read_bytes() == b""
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")

@@ -96,6 +96,28 @@ def test_usage_errors_are_one_line(capsys: Capture) -> None:
         assert ran.err.startswith("turnspec: ")
 
 
+def test_a_misspelt_word_gets_the_nearest_one(capsys: Capture) -> None:
+    commands = ", ".join(COMMANDS)
+    for args, said in (
+        (("valdate", "x"), f"command: 'valdate' is not known; did you mean validate?; allowed: {commands}"),
+        (("Convert", "x"), f"command: 'Convert' is not known; did you mean convert?; allowed: {commands}"),
+        (("unknown",), f"command: 'unknown' is not known; allowed: {commands}"),
+    ):
+        assert call(capsys, *args) == (2, "", f"turnspec: {said} (see turnspec --help)\n")
+    for args, said in (
+        (("--output", "jsn"), "--output: 'jsn' is not known; did you mean json?; allowed: text, json"),
+        (("--color", "off"), "--color: 'off' is not known; allowed: auto, always, never"),
+    ):
+        ran = call(capsys, "validate", "x", *args)
+        assert ran == (2, "", f"turnspec: {said} (see turnspec validate --help)\n")
+
+
+def test_help_of_convert_says_what_a_line_is(capsys: Capture) -> None:
+    said = " ".join(call(capsys, "convert", "--help").out.split())
+    assert "the first of each null where no system turn leads; a null is refused when it is sent." in said
+    assert "With --arguments a line is what the official client takes as keyword arguments" in said
+
+
 def words(script: Path, *line: str) -> list[str]:
     """What bash would complete."""
     quoted = " ".join(f"'{word}'" for word in line)

@@ -50,6 +50,7 @@ def _file(target: str) -> Output:
     path = os.path.realpath(target)  # a link stays a link
     if os.path.isdir(path):
         raise CommandError(f"cannot write {file_name(target)}: is a folder, not a file")
+    _check_folder(target, os.path.dirname(path))
     if not os.path.lexists(path):
         return _NewFile(target, path, None)
     mode = os.stat(path).st_mode
@@ -58,6 +59,14 @@ def _file(target: str) -> Output:
     if not os.access(path, os.W_OK):
         raise CommandError(f"cannot write {file_name(target)}: permission denied")
     return _NewFile(target, path, stat.S_IMODE(mode))
+
+
+def _check_folder(target: str, folder: str) -> None:
+    try:
+        os.stat(folder)
+    except FileNotFoundError:
+        shown = folder if os.path.islink(target) else os.path.dirname(target)
+        raise CommandError(f"cannot write {file_name(target)}: the folder {file_name(shown)} does not exist") from None
 
 
 def _cannot_write(target: str, error: OSError) -> CommandError:

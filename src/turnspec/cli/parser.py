@@ -19,6 +19,13 @@ _FILES = (
     "stdin. Where no ending tells, a first line that leaves an array or object open means JSON,\n"
     "anything else JSONL; --json and --jsonl decide it by hand."
 )
+_LINE = (
+    "A line is the payload as the reference SDK gives it: for openai and openrouter the list of\n"
+    'messages, for anthropic {"system", "messages"}, for google {"system_instruction", "contents"},\n'
+    "the first of each null where no system turn leads; a null is refused when it is sent.\n"
+    "With --arguments a line is what the official client takes as keyword arguments beside the\n"
+    'model: {"messages"}, {"messages", "system"}, {"contents", "config"}; what is null is absent.'
+)
 _MORE = f"{_FILES}\n\n{_EXITS}"
 
 
@@ -54,6 +61,16 @@ class Parser(argparse.ArgumentParser):
         from turnspec.cli.failures import UsageError
 
         raise UsageError(f"{message} (see {self.prog} --help)")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """The same words for a choice as for values that come from the schema."""
+        if action.choices is not None and value not in action.choices:
+            from turnspec.cli.failures import UsageError, choose
+
+            try:
+                choose(str(value), action.choices, action.option_strings[-1] if action.option_strings else action.dest)
+            except UsageError as error:
+                self.error(str(error))
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Help goes to stdout; the original keeps quiet when it cannot be written."""
@@ -119,8 +136,11 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _inputs(command: Parser, report: str) -> None:
-    """The options of every command that reads conversations; `report` says what --output shapes."""
+def _inputs(command: Parser, report: str, stopped: str = "; -o FILE is then not written") -> None:
+    """The options of every command that reads conversations.
+
+    `report` says what --output shapes, `stopped` what --max-errors means for the results.
+    """
     add = command.add_argument
     add("files", nargs="+", metavar="FILE", help="a file, a glob, or - for stdin")
     form = command.add_mutually_exclusive_group()
@@ -130,6 +150,7 @@ def _inputs(command: Parser, report: str) -> None:
     add("-o", metavar="FILE", help="write results to FILE, whole or not at all")
     add("--output", choices=("text", "json"), default="text", help=f"how {report} are written")
     add("--jobs", type=_count, default=1, metavar="N", help="processes (0: one for each processor)")
+    add("--max-errors", type=_count, default=0, metavar="N", help=f"stop after N errors (0: never){stopped}")
     add("--color", choices=("auto", "always", "never"), default="auto", help="colour of the text")
     add("-q", "--quiet", action="store_true", help="no summary and no progress")
 
@@ -145,20 +166,27 @@ def _losses(command: Parser) -> None:
 
 
 def _validate(command: Parser) -> None:
-    _inputs(command, "findings")
+    _inputs(command, "findings", "")
     add = command.add_argument
     add("--rules", action="store_true", help="also check the rules about whole conversations")
     add("--for", dest="for_", metavar="FORMAT", help="also what this provider refuses")
     add("--purpose", metavar="PURPOSE", help="what --for is judged for: request (default) or training")
     add("--strict", action="store_true", help="warnings are findings")
     add("--block-set", metavar="SET", help="the block set to check against (default: the newest)")
-    add("--max-errors", type=_count, default=0, metavar="N", help="stop after N errors (0: never)")
 
 
 def _convert(command: Parser) -> None:
     _inputs(command, "errors and losses")
-    command.add_argument("--to", required=True, metavar="FORMAT", help="the provider's format")
-    command.add_argument("--purpose", metavar="PURPOSE", help="request (default) or training")
+    add = command.add_argument
+    add("--to", required=True, metavar="FORMAT", help="the provider's format")
+    add("--purpose", metavar="PURPOSE", help="request (default) or training")
+    add("--arguments", action="store_true", help="write the keyword arguments of the official client (see below)")
+    add(
+        "--unsigned-calls",
+        choices=("as_is", "sentinel"),
+        help="with --arguments, for google: leave calls without signature as they are (default), or mark the first "
+        "of a turn with the value that Gemini takes for calls it did not make",
+    )
     _losses(command)
 
 
@@ -169,6 +197,11 @@ def _flatten(command: Parser) -> None:
 def _downgrade(command: Parser) -> None:
     _inputs(command, "errors and losses")
     command.add_argument("--to", metavar="SET", help="the block set of the result (default: the oldest)")
+    command.add_argument(
+        "--keep-task",
+        action="store_true",
+        help="where the document is a task, write the whole task around its new conversation",
+    )
     _losses(command)
 
 
@@ -202,9 +235,9 @@ COMMANDS = {
         _validate,
     ),
     "convert": Command(
-        "write each conversation as the request of a provider, one line each",
+        "write each conversation in the format of a provider, one line each",
         "turnspec convert --to openai tasks.jsonl -o requests.jsonl",
-        f"A conversation that cannot be converted is reported, the others are written.\n{_MORE}",
+        f"{_LINE}\nA conversation that cannot be converted is reported, the others are written.\n\n{_MORE}",
         _convert,
     ),
     "flatten": Command(
