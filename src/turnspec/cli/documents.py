@@ -23,12 +23,14 @@ _LIST = re.compile(rb"\s*\[")
 class Conversation(Struct, frozen=True):
     """A valid conversation: the pointer of its list of messages in the document, and the messages as structs.
 
-    `single` says that the document is one message, so that a pointer into it has no index in front.
+    `single` says that the document is one message, so that a pointer into it has no index in front; `task` is
+    the text of the task that the conversation is part of.
     """
 
     prefix: str
     messages: list[Any]
     single: bool
+    task: bytes | None = None
 
 
 class Reading(Struct, frozen=True):
@@ -80,10 +82,11 @@ class Reader:
                 return Conversation("", [self._structs.decode_message(data)], True)
             for name in self.key[:-1]:
                 members = msgspec.json.decode(members[name], type=dict[str, msgspec.Raw])
-            return Conversation(self._place, self._structs.decode_conversation(members[self.key[-1]]), False)
+            return Conversation(self._place, self._structs.decode_conversation(members[self.key[-1]]), False, data)
         except msgspec.MsgspecError:  # an integer that is too long for the fast reader
             prefix, messages = self._validation.load_document(data, "auto", self.block_set, self.key)[0]
-            return Conversation(prefix, messages, not prefix and not _LIST.match(data))
+            single = not prefix and not _LIST.match(data)
+            return Conversation(prefix, messages, single, data if prefix else None)
 
 
 def placed(data: bytes, conversation: Conversation, problems: Iterable[P]) -> list[P]:
@@ -100,6 +103,14 @@ def placed(data: bytes, conversation: Conversation, problems: Iterable[P]) -> li
         return found
     places = _text.locate(data, {problem.pointer for problem in found})
     return [replace(problem, line=places[problem.pointer][0], column=places[problem.pointer][1]) for problem in found]
+
+
+def with_conversation(task: bytes, key: Key, conversation: bytes) -> bytes:
+    """The text of a task on one line, with another conversation at `key`; everything else in it stays as written."""
+    members = msgspec.json.decode(task, type=dict[str, msgspec.Raw])
+    inner = with_conversation(bytes(members[key[0]]), key[1:], conversation) if len(key) > 1 else conversation
+    members[key[0]] = msgspec.Raw(inner)
+    return msgspec.json.format(msgspec.json.encode(members), indent=-1)
 
 
 def tasks_of(data: bytes, key: Key) -> list[bytes] | None:

@@ -54,11 +54,11 @@ def _as_json(file: str, line: int, problem: Problem) -> str:
 
 
 def json_line(value: Any) -> str:
-    """A value as one line of JSON."""
+    """A value, structs included, as one line of JSON."""
     try:
         return msgspec.json.encode(value).decode() + "\n"
     except (ValueError, OverflowError):  # half a surrogate pair, an endless integer
         from turnspec._text import dumps_exact
 
-        text: str = dumps_exact(value, separators=(",", ":"))
+        text: str = dumps_exact(msgspec.to_builtins(value), separators=(",", ":"))
         return text + "\n"

@@ -37,6 +37,10 @@ class Transformation:
         """The function that makes one line from the messages of a conversation; imports what it needs."""
         raise NotImplementedError
 
+    def line(self, value: Any, conversation: Conversation) -> str:
+        """The line, its end included, that is written for what a conversation became."""
+        return json_line(value)
+
     def prepare(self) -> None:
         self._reader = Reader(None, self.key)
         self._make = self.maker()
@@ -61,7 +65,7 @@ class Transformation:
             serious = [loss for loss in made.losses if loss.severity != "info"]
             if serious:
                 return placed(data, conversation, [replace(loss, severity="error") for loss in serious])
-        lines.append(json_line(made.value))
+        lines.append(self.line(made.value, conversation))
         if self.on_loss == "ignore" or not made.losses:
             return []
         listed: list[Problem] = []
