@@ -191,7 +191,7 @@ class Tour:
                 self.expect(f"{name} as {format}", rows[name, format].summary(), wanted)
             print(f"{name:30}{count:5}" + "".join(f"{cell:>16}" for cell in cells))
         print("(+ conversations converted, - refused, ~ things lost: structure or metadata, never content)")
-        print("\nLost (~):")
+        print("Lost (~):")
         self.explain([(key, *loss) for key, row in rows.items() for loss in row.lost])
         print("\nRefused (-), since the provider would refuse it or content would disappear:")
         self.explain([(key, *problem) for key, row in rows.items() for problem in row.refused])
