@@ -12,6 +12,7 @@ from turnspec.cli.sources import Missing, Source
 from turnspec.cli.work import Event, Job, Piece, Worker
 
 Happening: TypeAlias = Begin | Event
+MOST_JOBS = 64  # more processes only cost memory
 
 
 def cpus() -> int:
@@ -23,11 +24,11 @@ def cpus() -> int:
 
 
 def run(sources: list[Source | Missing], job: Job, jobs: int) -> Generator[Happening, None, None]:
-    """What happens, in the order of the input, with `jobs` processes (0: one for each processor).
+    """What happens, in the order of the input, with `jobs` processes (0: one for each processor; 64 at most).
 
     Closing the iterator ends the work and the processes.
     """
-    jobs = jobs or cpus()
+    jobs = min(jobs or cpus(), MOST_JOBS)
     if jobs == 1:
         return _alone(pieces(sources, 1), job)
     return _together(pieces(sources, jobs), job, jobs)

@@ -149,7 +149,7 @@ def _inputs(command: Parser, report: str, stopped: str = "; -o FILE is then not 
     add("--key", metavar="A.B", help="where a task holds its conversation (default: conversation)")
     add("-o", metavar="FILE", help="write results to FILE, whole or not at all")
     add("--output", choices=("text", "json"), default="text", help=f"how {report} are written")
-    add("--jobs", type=_count, default=1, metavar="N", help="processes (0: one for each processor)")
+    add("--jobs", type=_count, default=1, metavar="N", help="processes, 64 at most (0: one for each processor)")
     add("--max-errors", type=_count, default=0, metavar="N", help=f"stop after N errors (0: never){stopped}")
     add("--color", choices=("auto", "always", "never"), default="auto", help="colour of the text")
     add("-q", "--quiet", action="store_true", help="no summary and no progress")
