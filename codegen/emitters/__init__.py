@@ -16,6 +16,7 @@ from . import (
     python_structs,
     python_tables,
     python_wire,
+    server_checks,
 )
 from .common import format_python
 
@@ -32,6 +33,7 @@ ALL: tuple[Emitter, ...] = (
     python_structs.emit,
     python_tables.emit,
     python_wire.emit,
+    server_checks.emit,
 )
 
 __all__ = ["ALL", "Emitter", "format_python"]
