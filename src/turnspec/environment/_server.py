@@ -88,8 +88,7 @@ class Server:
         """
         import uvicorn
 
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        with socket.create_server((host, port), family=family, backlog=2048) as listening:
+        with listen(host, port) as listening:
             if self._token is None and not _is_local(host):
                 log.warning("%s can be reached from other machines, and the server asks for no key", host)
             if ready is not None:
@@ -126,6 +125,22 @@ class Server:
         except Exception as problem:
             log.exception("%s failed", route.name)
             return fault_answer(environment_failed(problem, self._return_errors))
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there. Raises OSError where the port cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With its protocol named: asyncio lets small answers go at once (TCP_NODELAY) only on such sockets.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        if os.name == "posix":
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(2048)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
 
 
 class _Endpoint:
