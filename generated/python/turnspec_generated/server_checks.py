@@ -426,6 +426,14 @@ SERVER_CHECKS: dict[str, ServerCheck] = {
         "0.1.0",
         "the second submit ends with ok true",
     ),
+    "finished_not_kept": ServerCheck(
+        "An old server lets a finished episode go on",
+        "Servers that advertise no block types are older than the rule that a finished episode refuses every call. A harness must then stop by itself.",
+        "Update the server, or stop calling tools once one says finished.",
+        "warning",
+        "0.1.0",
+        "the second submit of an old server ends with ok true",
+    ),
     "finished_session_lost": ServerCheck(
         "A finished episode takes its session along",
         "After the end of the episode the session is still there: messages, prompt and ping go on until /delete.",

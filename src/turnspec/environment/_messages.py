@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pydantic
@@ -14,6 +15,7 @@ from turnspec_generated.tables import MESSAGE, SETS
 from .._errors import Problem, ValidationError
 from .._read import as_list, block_to_wire, to_structs, to_wire
 from .._values import json_fault
+from ..conversion import flatten_messages
 from ._base import Environment, serves
 from ._json import encode
 from ._run import run
@@ -31,6 +33,12 @@ async def messages_of(environment: Environment) -> bytes:
 
 async def prompt_of(environment: Environment) -> bytes:
     """The body of /prompt, likewise."""
+    if serves(type(environment), "get_messages") and not serves(type(environment), "get_prompt"):
+        messages: Any = await run(environment.get_messages)
+        if isinstance(messages, Iterator):
+            messages = list(messages)
+        conversation(messages)  # for the pointers
+        return prompt(flatten_messages(messages))
     return prompt(await run(environment.get_prompt))
 
 
