@@ -87,8 +87,8 @@ def __getattr__(name: str) -> Any:
     try:
         value = getattr(import_module(home), name)
     except ModuleNotFoundError as problem:
-        if problem.name in ("starlette", "uvicorn"):
-            raise ImportError(f"{name} needs {problem.name}: pip install 'turnspec[server]'") from None
+        if (problem.name or "").partition(".")[0] == "starlette":
+            raise ImportError(f"{name} needs starlette: pip install 'turnspec[server]'") from None
         raise
     globals()[name] = value
     return value

@@ -86,7 +86,10 @@ class Server:
 
         Raises OSError where the port cannot be had; port 0 takes any.
         """
-        import uvicorn
+        try:
+            import uvicorn
+        except ModuleNotFoundError:
+            raise ImportError("Server.run needs uvicorn: pip install 'turnspec[server]'") from None
 
         with listen(host, port) as listening:
             if self._token is None and not _is_local(host):
