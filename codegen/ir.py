@@ -357,6 +357,19 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class ServerCheck:
+    """How a server can depart from the wire, as a stable code."""
+
+    code: str
+    severity: str
+    title: str
+    explanation: str
+    fix: str
+    since: str
+    example: str
+
+
+@dataclass(frozen=True)
 class Spec:
     """Everything that the schema says."""
 
@@ -374,6 +387,7 @@ class Spec:
     format_titles: dict[str, tuple[str, str]]  # every format: title, description
     flatten: Flatten
     wire: dict[str, Any]
+    server_checks: tuple[ServerCheck, ...]
 
     @property
     def released(self) -> tuple[BlockSet, ...]:

@@ -98,6 +98,7 @@ class _Reader:
             format_titles=titles,
             flatten=self.flatten(),
             wire=self.file("wire.json", "wire"),
+            server_checks=self.server_checks(),
         )
 
     # --- blocks ---
@@ -294,6 +295,13 @@ class _Reader:
         return ir.Flatten(
             data["description"], data["verbatim_role"], data["header"]["text"], data["header"]["detail"], rules
         )
+
+    def server_checks(self) -> tuple[ir.ServerCheck, ...]:
+        found = tuple(ir.ServerCheck(**item) for item in self.file("server_checks.json", "server_checks")["checks"])
+        names = [item.code for item in found]
+        if twice := sorted({name for name in names if name in self.codes or names.count(name) > 1}):
+            raise SchemaError(f"{self.root}/server_checks.json: the code {twice[0]!r} stands twice, or in errors.json")
+        return found
 
     def rules(self) -> tuple[ir.Rule, ...]:
         found = []

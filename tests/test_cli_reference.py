@@ -17,6 +17,7 @@ import turnspec
 from turnspec.cli.parser import build_parser, commands_of
 from turnspec_generated.codes import CODES
 from turnspec_generated.names import BLOCK_SETS, CURRENT, FORMATS
+from turnspec_generated.server_checks import SERVER_CHECKS
 
 Capture = pytest.CaptureFixture[str]
 COMMANDS = commands_of(build_parser())
@@ -49,10 +50,20 @@ def test_explain_tells_the_whole_entry(capsys: Capture, code: str) -> None:
     assert f"gives: {code} at {entry.example.get('pointer') or '(root)'}" in said
 
 
+@pytest.mark.parametrize("code", SERVER_CHECKS)
+def test_explain_tells_codes_of_check_server(capsys: Capture, code: str) -> None:
+    ran, entry = call(capsys, "explain", code), SERVER_CHECKS[code]
+    said = " ".join(ran.out.split())
+    assert said == " ".join(
+        f"{code} (server, {entry.severity}, since {entry.since}) {entry.title}. {entry.explanation} "
+        f"To mend it: {entry.fix} For example: {entry.example}.".split()
+    )
+
+
 def test_explain_lists_all_codes_and_suggests_one(capsys: Capture) -> None:
     ran = call(capsys, "explain")
     assert ran.code == 0
-    assert {line.split()[0] for line in ran.lines if line.startswith("  ")} == set(CODES)
+    assert {line.split()[0] for line in ran.lines if line.startswith("  ")} == {*CODES, *SERVER_CHECKS}
     said = "code: 'block_placment' is not known; did you mean block_placement? (turnspec explain lists all codes)"
     assert call(capsys, "explain", "block_placment") == (2, "", f"turnspec: {said}\n")
 

@@ -108,7 +108,7 @@ def test_lists_of_roles_stand_in_one_place() -> None:
 
 @pytest.mark.parametrize("what", ["code", "title", "explanation"])
 def test_codes_say_different_things(what: str) -> None:
-    said = [getattr(item, what) for item in SPEC.errors]
+    said = [getattr(item, what) for item in (*SPEC.errors, *SPEC.server_checks)]
     assert sorted(said) == sorted(set(said))
 
 
@@ -145,7 +145,7 @@ def test_codes_are_sorted() -> None:
 
 
 def test_texts_of_codes_are_sentences() -> None:
-    for item in SPEC.errors:
+    for item in (*SPEC.errors, *SPEC.server_checks):
         assert not item.title.endswith("."), item.code
         assert item.explanation.endswith("."), item.code
         assert item.fix.endswith("."), item.code

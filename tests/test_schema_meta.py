@@ -72,6 +72,10 @@ CHANGES: dict[str, Change] = {
         "x",
     ),
     "index: misspelt key": ("formats/index.json", "/format", []),
+    "checks: misspelt key": ("server_checks.json", "/check", []),
+    "checks: misspelt key of a code": ("server_checks.json", "/checks/0/fixes", "x"),
+    "checks: no example": ("server_checks.json", "/checks/0/example", GONE),
+    "checks: unknown severity": ("server_checks.json", "/checks/0/severity", "info"),
     "wire: misspelt key": ("wire.json", "/route", []),
     "wire: misspelt key of a route": ("wire.json", "/routes/0/respons", None),
     "block: no summary": ("blocks/text.json", "/summary", GONE),
@@ -194,6 +198,7 @@ REFERENCES: dict[str, Change] = {
     "an unknown code": ("formats/google.json", "/blocks/reasoning/raise", "no_such_code"),
     "a format that is not listed": ("formats/index.json", "/formats", ["openai", "anthropic", "google"]),
     "flatten without a block": ("flatten.json", "/blocks/image", GONE),
+    "a check with the code of something else": ("server_checks.json", "/checks/0/code", "bad_base64"),
     "a rule of an unknown code": ("rules.json", "/rules/0/code", "no_such_code"),
     "a changed released set": ("blocks/text.json", "/schema/description", "Some text."),
 }

@@ -101,7 +101,7 @@ def build_parser() -> Parser:
     """The parser of the whole command; `args.run` of what it parses is what to call."""
     parser = Parser(
         prog="turnspec",
-        description="Validate multi-turn conversation tasks, and turn them into provider requests.",
+        description="Validate multi-turn conversation tasks, serve them, and turn them into provider requests.",
         epilog=f"example: turnspec validate data/*.jsonl\n{_EXITS}",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
@@ -124,7 +124,7 @@ def commands_of(parser: Parser) -> dict[str, Parser]:
 
 def _lazily(name: str) -> Run:
     def run(args: argparse.Namespace) -> int:
-        code: int = import_module(f"turnspec.cli.commands.{name}").run(args)
+        code: int = import_module(f"turnspec.cli.commands.{name.replace('-', '_')}").run(args)
         return code
 
     return run
@@ -223,6 +223,46 @@ def _diff(command: Parser) -> None:
     add("--output", choices=("text", "json"), default="text", help="how it is written")
 
 
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return value
+
+
+def _port(text: str) -> int:
+    value = _count(text)
+    if value > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port")
+    return value
+
+
+def _serve(command: Parser) -> None:
+    add = command.add_argument
+    add("files", nargs="+", metavar="FILE", help="a file of tasks, a glob, or - for stdin")
+    add("--host", default="127.0.0.1", help="the address to listen at (default: this machine only)")
+    add("--port", type=_port, default=8080, metavar="N", help="the port (default: 8080; 0: any free one)")
+    add("--split", metavar="NAME", help="one split of this name; else each file is one, a single one 'train'")
+    add("--skip-invalid", action="store_true", help="leave tasks with errors out instead of stopping")
+    add("--record", metavar="FILE", help="append every answer to FILE, one line of JSON each")
+    add("--key", metavar="A.B", help="where a task holds its conversation (default: conversation)")
+    add("--token-env", metavar="VAR", help="ask clients for the token in this environment variable")
+
+
+def _check_server(command: Parser) -> None:
+    add = command.add_argument
+    add("url", metavar="URL", help="where the server is, such as http://127.0.0.1:8080")
+    add("--env", metavar="NAME", help="check this environment only (default: all)")
+    add("--output", choices=("text", "json"), default="text", help="how findings are written")
+    add("--timeout", type=_seconds, default=10.0, metavar="S", help="seconds for one answer (default: 10)")
+    add("--token-env", metavar="VAR", help="send the token in this environment variable")
+    add("--color", choices=("auto", "always", "never"), default="auto", help="colour of the text")
+    add("-q", "--quiet", action="store_true", help="no summary")
+
+
 def _completion(command: Parser) -> None:
     command.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell")
 
@@ -251,6 +291,22 @@ COMMANDS = {
         "turnspec downgrade --to v1 tasks.jsonl -o old.jsonl",
         _MORE,
         _downgrade,
+    ),
+    "serve": Command(
+        "serve tasks as an environment that harnesses can talk to",
+        "turnspec serve tasks.jsonl --record answers.jsonl",
+        "A session gets the conversation of its task; the tool `submit` takes the next assistant turn\n"
+        "and ends the episode. Every task is checked before the server starts; Ctrl-C ends it.\n"
+        "inputs: .jsonl or .ndjson (a task a line) and .json (a list of tasks), each also as .gz\n\n"
+        "exit codes: 0 or 130 ended by a signal, 1 a task has errors, 2 usage or input/output",
+        _serve,
+    ),
+    "check-server": Command(
+        "check an environment server against the specification, as a client would use it",
+        "turnspec check-server http://127.0.0.1:8080",
+        "It opens sessions, calls tools with small inputs, and ends the sessions again.\n\n"
+        "exit codes: 0 fine (warnings too), 1 the server departs, 2 usage, or no server there",
+        _check_server,
     ),
     "schema": Command(
         "print the JSON Schema of a block set",

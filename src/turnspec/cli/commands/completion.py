@@ -26,7 +26,7 @@ def _options(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 
 def values_of(action: argparse.Action) -> list[str]:
     """The words that an option or argument takes; empty when it takes anything."""
-    from turnspec_generated import codes, names
+    from turnspec_generated import codes, names, server_checks
 
     if action.choices:
         return [str(choice) for choice in action.choices]
@@ -34,7 +34,7 @@ def values_of(action: argparse.Action) -> list[str]:
         "FORMAT": names.FORMATS,
         "SET": tuple(names.BLOCK_SETS),
         "PURPOSE": names.PURPOSES,
-        "CODE": tuple(codes.CODES),
+        "CODE": (*codes.CODES, *server_checks.SERVER_CHECKS),
     }
     metavar = action.metavar if isinstance(action.metavar, str) else ""
     return list(known.get(metavar, ()))

@@ -9,31 +9,54 @@ from turnspec.cli.failures import choose
 from turnspec.cli.output import emit
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from turnspec_generated.codes import CodeInfo
+    from turnspec_generated.server_checks import ServerCheck
 
 WIDTH = 88
+WIDEST = 28  # characters of a code in the list of all
 
 
 def run(args: Any) -> int:
     """Print the entry of a code, or the list of all codes."""
     from turnspec_generated.codes import CODES
+    from turnspec_generated.server_checks import SERVER_CHECKS
 
     if args.code is None:
-        text = overview(CODES)
+        text = overview(CODES) + "server\n" + "".join(titles(SERVER_CHECKS))
     else:
-        code = choose(args.code, CODES, "code", "turnspec explain lists all codes")
-        text = entry(code, CODES[code])
+        code = choose(args.code, [*CODES, *SERVER_CHECKS], "code", "turnspec explain lists all codes")
+        text = entry(code, CODES[code]) if code in CODES else server_entry(code, SERVER_CHECKS[code])
     emit(text)
     return OK
 
 
 def overview(codes: dict[str, CodeInfo]) -> str:
     """All codes with their titles, by kind."""
-    width = max(map(len, codes))
-    kinds: dict[str, list[str]] = {}
+    kinds: dict[str, dict[str, CodeInfo]] = {}
     for code, info in codes.items():
-        kinds.setdefault(info.kind, []).append(f"  {code:{width}}  {info.severity:7}  {info.title}")
-    return "\n".join(f"{kind}\n" + "\n".join(lines) + "\n" for kind, lines in kinds.items())
+        kinds.setdefault(info.kind, {})[code] = info
+    return "".join(f"{kind}\n{''.join(titles(found))}\n" for kind, found in kinds.items())
+
+
+def titles(codes: Mapping[str, CodeInfo | ServerCheck]) -> list[str]:
+    """A line for each code: its severity and its title."""
+    return [f"  {code:{WIDEST}}  {info.severity:7}  {info.title}\n" for code, info in codes.items()]
+
+
+def server_entry(code: str, info: ServerCheck) -> str:
+    """Everything that is known of a code of check-server."""
+    import textwrap
+
+    parts = [
+        f"{code} (server, {info.severity}, since {info.since})",
+        f"{info.title}.",
+        textwrap.fill(info.explanation, WIDTH),
+        textwrap.fill(f"To mend it: {info.fix}", WIDTH),
+        textwrap.fill(f"For example: {info.example}.", WIDTH),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def entry(code: str, info: CodeInfo) -> str:
