@@ -233,7 +233,7 @@ class Script:
             turn("system", text("Be brief.")),
             turn("user", text(f"Question {task.get('id')}")),
             turn("assistant", {"text": "Hm.", "signature": None, "detail": None, "type": "reasoning"}, call),
-            turn("user", result),
+            turn("user", {**result, "type": "tool_result"}),
         ]
 
     def messages(self) -> Reply:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
 import os
@@ -688,6 +689,33 @@ def test_nothing_secret_is_logged_or_told(caplog: pytest.LogCaptureFixture) -> N
     assert [answer.status_code for answer in answers[1:]] == [200, 400, 400, 400, 400, 401]
     assert "hush" not in caplog.text
     assert all("hush" not in answer.text for answer in answers)
+
+
+def test_secrets_that_an_environment_repeats_are_blotted_out(caplog: pytest.LogCaptureFixture) -> None:
+    class Careless(Chat):
+        def get_messages(self) -> list[Message]:
+            raise ValueError(f"no access with {self.secrets['key']}")
+
+        @tool
+        def ask(self) -> ToolOutput:
+            raise ValueError(f"no access with {self.secrets['key']}")
+
+        def teardown(self) -> None:
+            raise ValueError(f"no access with {self.secrets['key']}")
+
+    secrets = base64.b64encode(b'{"key": {"value": "hush-hush"}}').decode()
+    for how in ("exception", "stacktrace"):
+        with running(Server([Careless], how)) as here:  # type: ignore[arg-type]
+            headers = {"X-Secrets": secrets}
+            assert here.post("/create", "s", json={"task_spec": {}}, headers=headers).status_code == 200
+            answer = here.get("/careless/messages", "s")
+            told = here.call("s", "ask", {}, env="careless")[1][1]
+            for text in (answer.json()["detail"], told):
+                assert "no access with ***" in text
+                assert ("Traceback" in text) == (how == "stacktrace")
+            here.post("/delete", "s")
+    assert caplog.text.count("no access with ***") >= 6
+    assert "hush" not in caplog.text
 
 
 def test_paths_reach_no_files(server: Running) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
-from ._run import run, settle
+from ._run import run
 from ._types import JSONObject, ListToolsOutput, Split, TerminalToolSpec
 
 if TYPE_CHECKING:
@@ -171,6 +171,3 @@ async def _listed(cls: type[Environment], split: str) -> Sequence[JSONObject]:
             return list(await run(cls.list_tasks, split))
         found = await asyncio.shield(found)
     return found
-
-
-__all__ = ["NEITHER", "Environment", "Toolset", "serves", "settle"]

@@ -7,7 +7,7 @@ import logging
 import time
 import uuid
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ from turnspec_generated import wire
 
 from . import _streams
 from ._base import Environment
-from ._faults import FaultError, ReturnErrors, tool_failed
+from ._faults import FaultError, ReturnErrors, tool_failed, traced
 from ._json import encode
 from ._run import run
 from ._tools import Tool
@@ -127,7 +127,8 @@ def _refused(reason: str, error: str) -> dict[str, Any]:
 class Call:
     """One call: the id, and, once it is done, the bytes that its stream ends with."""
 
-    def __init__(self, session: str) -> None:
+    def __init__(self, session: str, secrets: Collection[str] = ()) -> None:
+        self.secrets = secrets
         self.id = uuid.uuid4().hex
         self.session = session
         self.done = asyncio.Event()
@@ -152,13 +153,13 @@ class Calls:
     def __len__(self) -> int:
         return len(self._calls)
 
-    def start(self, session: str, work: Callable[[], Awaitable[Any]]) -> Call:
+    def start(self, session: str, work: Callable[[], Awaitable[Any]], secrets: Collection[str] = ()) -> Call:
         """Start a call; `work` gives its result as JSON value. Raises a fault where too many are under way."""
         self.sweep()
         waiting = self._under_way.setdefault(session, set())
         if len(waiting) >= MAX_WAITING:
             raise FaultError("too_many_calls")
-        call = Call(session)
+        call = Call(session, secrets)
         self._calls[call.id] = call
         waiting.add(call)
         call.task = asyncio.get_running_loop().create_task(self._run(call, work))
@@ -193,8 +194,8 @@ class Calls:
         except asyncio.CancelledError:
             pass  # the session ended
         except Exception as problem:
-            log.warning("a tool failed: %s: %s", type(problem).__name__, problem, exc_info=problem)
-            answer = _streams.error(tool_failed(problem, self._return_errors))
+            log.warning("a tool failed: %s", traced(problem, call.secrets))
+            answer = _streams.error(tool_failed(problem, self._return_errors, call.secrets))
         finally:
             call.answer = answer
             call.done.set()

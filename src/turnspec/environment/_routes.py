@@ -17,7 +17,7 @@ from turnspec_generated import wire
 from . import _bodies, _streams
 from ._answers import Answer, CallEvents, Events, json_answer
 from ._calls import Calls
-from ._faults import FaultError, environment_failed
+from ._faults import FaultError
 from ._hosted import Hosted
 from ._messages import messages_of, prompt_of
 from ._run import run
@@ -167,7 +167,7 @@ class Handlers:
             more = (await run(session.environment.list_task_tools)).tools
             return json_answer(list_of(session.hosted.tools, more).model_dump())
         except Exception as problem:
-            raise self._sessions.failed(problem, session.hosted) from problem
+            raise self._sessions.failed(problem, session.hosted, session.secrets) from problem
 
     async def call(self, request: Request) -> ASGIApp:
         data = await request.read()
@@ -182,7 +182,7 @@ class Handlers:
             if call is None:
                 return Events(_streams.error("unknown task_id"))
         else:
-            call = self._calls.start(sid, lambda: caller.call(body["name"], body["input"]))
+            call = self._calls.start(sid, lambda: caller.call(body["name"], body["input"]), session.secrets)
 
         def alive() -> None:
             if not session.ended:
@@ -223,4 +223,4 @@ def _secrets(text: str) -> dict[str, str]:
     return found
 
 
-__all__ = ["Handler", "Handlers", "Request", "environment_failed"]
+__all__ = ["Handler", "Handlers", "Request"]

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import functools
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -24,11 +24,6 @@ async def run(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
         return await result if inspect.isawaitable(result) else result
     except SystemExit as problem:  # would end the server
         raise RuntimeError(f"the environment asked the process to exit ({problem})") from problem
-
-
-async def settle(value: Any | Awaitable[Any]) -> Any:
-    """The value, awaited where it is awaitable."""
-    return await value if inspect.isawaitable(value) else value
 
 
 def _guarded(function: Callable[..., Any], *args: Any, **options: Any) -> Any:

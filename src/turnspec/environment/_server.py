@@ -20,7 +20,7 @@ from turnspec_generated import wire
 from ._answers import Answer, Stalled, fault_answer
 from ._base import Environment
 from ._calls import Calls
-from ._faults import RETURN_ERRORS, FaultError, ReturnErrors, environment_failed
+from ._faults import RETURN_ERRORS, FaultError, ReturnErrors, environment_failed, traced
 from ._front import Front
 from ._hosted import Hosted
 from ._json import encode_anyway
@@ -126,7 +126,7 @@ class Server:
         except FaultError as fault:
             return fault_answer(fault)
         except Exception as problem:
-            log.exception("%s failed", route.name)
+            log.error("%s failed: %s", route.name, traced(problem))
             return fault_answer(environment_failed(problem, self._return_errors))
 
 

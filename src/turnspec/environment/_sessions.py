@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 from turnspec_generated import wire
 
 from ._base import Environment
 from ._calls import Caller, Calls
-from ._faults import FaultError, ReturnErrors, environment_failed
+from ._faults import FaultError, ReturnErrors, environment_failed, traced, without
 from ._hosted import Hosted
 from ._messages import found_in, told
 from ._run import run
@@ -26,8 +26,9 @@ MAX_LOGGED = 10_000
 class Session:
     """One episode: an instance of an environment, and the answers that stay the same while it lives."""
 
-    def __init__(self, sid: str, hosted: Hosted) -> None:
+    def __init__(self, sid: str, hosted: Hosted, secrets: Collection[str]) -> None:
         self.sid = sid
+        self.secrets = secrets
         self.hosted = hosted
         self.environment: Environment | None = None
         self.caller: Caller | None = None
@@ -75,13 +76,13 @@ class Sessions:
         if len(self._sessions) >= self._limit:
             raise FaultError("server_full")
         self._watch()
-        session = self._sessions[sid] = Session(sid, hosted)
+        session = self._sessions[sid] = Session(sid, hosted, list(secrets.values()))
         try:
             task = await task_spec()
             try:
                 environment = await run(hosted.cls, task_spec=task, secrets=secrets)
             except Exception as problem:
-                raise self.failed(problem, hosted) from problem
+                raise self.failed(problem, hosted, session.secrets) from problem
         except BaseException:
             self._drop(session)
             raise
@@ -105,7 +106,7 @@ class Sessions:
         """The session, unless its setup has failed."""
         session = self.find(sid)
         if session.failure is not None:
-            raise self.failed(session.failure, session.hosted)
+            raise self.failed(session.failure, session.hosted, session.secrets)
         return session
 
     async def ready(self, sid: str) -> Session:
@@ -120,7 +121,7 @@ class Sessions:
         if session.ended:
             raise FaultError("session_deleted")
         if session.failure is not None:
-            raise self.failed(session.failure, session.hosted)
+            raise self.failed(session.failure, session.hosted, session.secrets)
         return session
 
     async def answer(self, session: Session, name: str, make: Callable[[Environment], Awaitable[bytes]]) -> bytes:
@@ -136,7 +137,7 @@ class Sessions:
             try:
                 body = await make(session.environment)
             except Exception as problem:
-                raise self.failed(problem, session.hosted) from problem
+                raise self.failed(problem, session.hosted, session.secrets) from problem
             if not session.ended and self.cached_bytes + len(body) <= MAX_CACHED_BYTES:
                 session.cached[name] = body
                 self.cached_bytes += len(body)
@@ -162,17 +163,17 @@ class Sessions:
             self._reaper = None
         await asyncio.gather(*(self.delete(sid) for sid in list(self._sessions)))
 
-    def failed(self, problem: Exception, hosted: Hosted) -> FaultError:
+    def failed(self, problem: Exception, hosted: Hosted, secrets: Collection[str] = ()) -> FaultError:
         """The answer for an exception of the environment's code. Invalid messages are logged once for each place."""
         problem = told(problem)
         found = found_in(problem)
         if found is None:
-            log.error("%s failed: %s: %s", hosted.name, type(problem).__name__, problem, exc_info=problem)
+            log.error("%s failed: %s", hosted.name, traced(problem, secrets))
         elif (hosted.name, *found) not in self._logged:
             if len(self._logged) < MAX_LOGGED:
                 self._logged.add((hosted.name, *found))
-            log.error("%s gives an invalid conversation: %s", hosted.name, problem)
-        return environment_failed(problem, self._return_errors)
+            log.error("%s gives an invalid conversation: %s", hosted.name, without(str(problem), secrets))
+        return environment_failed(problem, self._return_errors, secrets)
 
     def _drop(self, session: Session) -> None:
         session.ended = True
@@ -194,7 +195,7 @@ class Sessions:
         if environment is None:
             return
         task = asyncio.get_running_loop().create_task(run(environment.teardown))
-        task.add_done_callback(lambda done: _log_teardown(session.hosted.name, done))
+        task.add_done_callback(lambda done: _log_teardown(session, done))
         await asyncio.wait([task], timeout=TEARDOWN_WAIT)
 
     def _watch(self) -> None:
@@ -215,7 +216,7 @@ class Sessions:
                 await asyncio.gather(*map(self.delete, silent), return_exceptions=True)
 
 
-def _log_teardown(name: str, task: asyncio.Task[Any]) -> None:
+def _log_teardown(session: Session, task: asyncio.Task[Any]) -> None:
     problem = None if task.cancelled() else task.exception()
     if problem is not None:
-        log.error("teardown of %s failed: %s: %s", name, type(problem).__name__, problem, exc_info=problem)
+        log.error("teardown of %s failed: %s", session.hosted.name, traced(problem, session.secrets))

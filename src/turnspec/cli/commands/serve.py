@@ -94,10 +94,13 @@ def _log_in_lines() -> None:
     import logging
     import os
 
+    whole = bool(os.environ.get("TURNSPEC_DEBUG"))
+
     class Lines(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            say(f"turnspec: {printable(record.getMessage())}")
-            if record.exc_info and os.environ.get("TURNSPEC_DEBUG"):
+            said = record.getMessage()
+            say(f"turnspec: {said if whole else printable(_without_traceback(said))}")
+            if record.exc_info and whole:
                 say(logging.Formatter().formatException(record.exc_info))
 
     handler = Lines(logging.WARNING)
@@ -106,6 +109,12 @@ def _log_in_lines() -> None:
         logger.addHandler(handler)
         logger.setLevel(logging.WARNING)
         logger.propagate = False
+
+
+def _without_traceback(text: str) -> str:
+    """A text that may hold a traceback, of which only the last line is kept."""
+    before, found, traceback = text.partition("Traceback (most recent call last):")
+    return before + traceback.rstrip().rpartition("\n")[2] if found else text
 
 
 def _listen(host: str, port: int) -> socket.socket:
