@@ -3,6 +3,7 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 READY := .venv/.ready
+OLD_SDK := .venv-openreward-0.1.156
 EXTRAS := test,codegen
 
 # What .venv was made for: this folder, since its scripts hold full paths, and a Python. Anything else makes it anew.
@@ -13,7 +14,7 @@ other := turnspec needs Python 3.11 or newer; name one: make $(or $(firstword $(
 usable := import pip, sys; sys.exit("$(asked)" not in ("", "%d.%d" % sys.version_info[:2]))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format generate check-generated pytest bench clean FORCE
+.PHONY: help setup demo test lint format generate check-generated pytest bench clean interop-venv FORCE
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null \
@@ -52,11 +53,21 @@ generate: $(READY) ## write generated/ from schema/
 check-generated: $(READY) ## fail where generated/ is not what schema/ gives
 	$(PY) -m codegen check
 
-pytest: $(READY)
+# The last reference SDK before conversations: servers and clients of that age are tests of ours.
+interop-venv: $(OLD_SDK)/.ready ## make the environment of the old reference SDK, for the tests
+
+$(OLD_SDK)/.ready: Makefile | $(READY)
+	@echo "Setting up $(OLD_SDK) (once) ..."
+	@rm -f $@
+	@$(PY) -m venv --clear $(OLD_SDK)
+	@$(OLD_SDK)/bin/python -m pip install --quiet --disable-pip-version-check --no-input openreward==0.1.156
+	@touch $@
+
+pytest: $(READY) $(OLD_SDK)/.ready
 	$(PY) -m pytest -n 2 --dist loadgroup
 
 bench: $(READY) ## print the speed and memory table
 	$(PY) -m tests.benchmarks
 
 clean: ## remove .venv and all caches
-	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv $(OLD_SDK) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
