@@ -195,7 +195,7 @@ def test_pieces_of_a_stream_are_joined_as_they_are() -> None:
 def sdk(request: pytest.FixtureRequest) -> Iterator[str]:
     """The URL of the real SDK's server."""
     if not os.path.exists(request.param):
-        pytest.skip("make interop-venv makes the environment of the old SDK")
+        pytest.fail("`make interop-venv` makes the environment of the old SDK")
     with subprocess.Popen([request.param, "-c", SDK_SERVER], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
