@@ -68,6 +68,7 @@ pytest: $(READY) $(OLD_SDK)/.ready
 
 bench: $(READY) ## print the speed and memory table
 	$(PY) -m tests.benchmarks
+	$(PY) -m tests.benchmarks.serving
 
 clean: ## remove .venv and all caches
 	rm -rf .venv $(OLD_SDK) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
