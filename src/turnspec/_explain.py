@@ -58,9 +58,7 @@ def entry_of(document: object, key: tuple[str, ...] = (CONVERSATION_KEY,)) -> st
             return "task"
         return "message" if "role" in document or "blocks" in document else "task"
     if isinstance(document, list) and document and isinstance(document[0], dict):
-        first = document[0]
-        if key[0] in first and "role" not in first and "blocks" not in first:
-            return "tasks"
+        return "tasks" if key[0] in document[0] else "conversation"
     return "conversation"
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -40,6 +42,8 @@ def to_structs(messages: Iterable[Any]) -> list[Any]:
             errors = [fault]
         if errors:
             raise ValidationError(errors) from None
+        with suppress(msgspec.MsgspecError):  # subclasses of str and their like
+            return structs.decode_conversation(json.dumps(wire))
         raise ValueError(f"the messages cannot be read: {problem}") from None
 
 
@@ -121,6 +125,17 @@ def _attributes(value: Any, tag: str, name: Any, fields: dict[str, Any]) -> dict
             item = [block_to_wire(block) for block in item]
         wire[field] = item
     return wire
+
+
+def own_kind(items: list[Any], read: list[Any]) -> list[Any]:
+    """The caller's own messages where all are objects of blocks, so that blocks may pass as they are; else `read`."""
+    if items and not any(isinstance(item, dict) for item in items) and len(set(map(type, items)) - _STRUCTS) <= 1:
+        blocks = [block for item in items for block in item.blocks]
+        if all(hasattr(block, "type") for block in blocks):
+            return items
+        if not any(isinstance(block, dict) for block in blocks):
+            raise ValidationError(list(explain([to_wire(item) for item in items], "conversation", CURRENT)))
+    return read
 
 
 def maker(

@@ -31,7 +31,7 @@ def json_fault(document: Any, path: Path = ()) -> Problem | None:
                 what = "NaN or Infinity" if isinstance(value, float) else json_type(value)
                 return make("wrong_type", here, f"{what} is not JSON")
         depth += 1
-        if depth > MAX_DEPTH and any(isinstance(value, dict | list | tuple) for _, value in inner):
+        if depth >= MAX_DEPTH and any(isinstance(value, dict | list | tuple) for _, value in inner):
             return make("too_deep", (), f"the document is nested more than {MAX_DEPTH} levels deep")
         level = inner
     return None

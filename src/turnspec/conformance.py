@@ -67,7 +67,10 @@ def _refused(request: Any, problem: Exception) -> Result:
 
 
 def _line(reply: Result) -> bytes:
-    return dumps_exact(reply, separators=(",", ":")).encode() + b"\n"
+    try:
+        return dumps_exact(reply, separators=(",", ":")).encode() + b"\n"
+    except ValueError:  # an id that no JSON text can hold
+        return dumps_exact({**reply, "id": None}, separators=(",", ":")).encode() + b"\n"
 
 
 class _BadRequest(ValueError):

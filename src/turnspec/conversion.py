@@ -28,7 +28,7 @@ from turnspec_generated.tables import FIELD_ORDER, FREE_FIELDS
 
 from ._errors import ConversionError, ConversionWarning, Loss, Problem, ValidationError
 from ._explain import explain, pointer
-from ._read import as_list, maker, sendable, to_structs, to_wire
+from ._read import as_list, maker, own_kind, sendable, to_structs, to_wire
 
 Kind = TypeVar("Kind", bound=Problem)
 ON_LOSS = ("warn", "raise", "ignore")
@@ -174,8 +174,8 @@ def request_arguments(payload: Any, format: str, *, unsigned_calls: str = "as_is
         if not isinstance(payload, dict) or set(payload) != set(keys.values()):
             raise ValueError(f"a payload of {format} is an object with {' and '.join(keys.values())}")
         parts = {part: payload[key] for part, key in keys.items()}
-    elif not isinstance(payload, list):
-        raise ValueError(f"a payload of {format} is a list of messages")
+    if not isinstance(parts["messages" if keys else "payload"], list):
+        raise ValueError(f"a payload of {format} has a list of messages")
     if name in EXACT_BYTES:
         parts["messages"] = [_exact(content, **EXACT_BYTES[name]) for content in parts["messages"]]
     if unsigned_calls == "sentinel" and name in UNSIGNED_CALLS:
@@ -239,20 +239,13 @@ def flatten_messages(messages: Iterable[Any]) -> list[Any]:
 
     items = as_list(messages)
     read = to_structs(items)
-    if not items or not isinstance(items[0], dict):
-        try:
-            return flatten(items if _plain(items) else read, maker(items)[0])
-        except (AttributeError, TypeError, ValueError, RecursionError) as problem:
-            raise _unreadable(read, problem) from None
+    source = own_kind(items, read)
     try:
-        return [block.to_wire() for block in flatten(read, maker(read)[0])]
+        blocks = flatten(source, maker(source)[0])
     except (AttributeError, TypeError, ValueError, RecursionError) as problem:
         raise _unreadable(read, problem) from None
-
-
-def _plain(items: list[Any]) -> bool:
-    """Whether all messages are objects of one class, so that their blocks may pass as they are."""
-    return len(set(map(type, items))) <= 1 or not any(isinstance(item, dict) for item in items)
+    wanted = bool(items) and isinstance(items[0], dict)
+    return [block.to_wire() for block in blocks] if wanted else blocks
 
 
 def downgrade_messages(messages: Iterable[Any], to: str = UNADVERTISED) -> Downgrade:
@@ -262,7 +255,7 @@ def downgrade_messages(messages: Iterable[Any], to: str = UNADVERTISED) -> Downg
     check_choice("to", to, RELEASED)
     items = as_list(messages)
     read = to_structs(items)
-    source = read if items and isinstance(items[0], dict) else items
+    source = own_kind(items, read)
     make, replace = maker(source)
     known = frozenset(BLOCK_SETS[to])
     out: list[Any] = []
@@ -321,10 +314,10 @@ def skip_unknown_blocks(messages: Iterable[Any], known: Sequence[str] | None = N
         gone = tuple(item.pointer for item in skipped)
         try:
             to_structs(kept)
-        except ValidationError:
+        except ValidationError as error:
             errors = explain([to_wire(item) for item in items], "conversation", CURRENT)
             rest = [error for error in errors if not any(f"{error.pointer}/".startswith(f"{path}/") for path in gone)]
-            raise ValidationError(rest) from None
+            raise (ValidationError(rest) if rest else error) from None
     return Read(kept, skipped)
 
 

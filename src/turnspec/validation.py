@@ -77,9 +77,13 @@ def dumps(messages: Any) -> str:
     """
     from ._read import as_list, to_wire
     from ._text import dumps_exact
+    from ._values import json_fault
 
     single = isinstance(messages, dict) or (hasattr(messages, "role") and hasattr(messages, "blocks"))
     wire = to_wire(messages) if single else [to_wire(item) for item in as_list(messages)]
+    fault = json_fault(wire)
+    if fault:
+        raise ValueError(f"no JSON text can hold this: {fault}")
     text = dumps_exact(wire, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()
@@ -143,7 +147,7 @@ def check_text(data: bytes, entry: str = "auto", block_set: str | None = None, k
     fault = _text.fault(data)
     if fault is not None:
         return [fault]
-    return _located(data, _explained(_text.parse(data), entry, block_set or CURRENT, key))
+    return _located(data, _explained(_text.parse(data, exact=False), entry, block_set or CURRENT, key))
 
 
 def load_document(
@@ -239,6 +243,8 @@ def _read(data: Text) -> list[structs.Message]:
     start = data.lstrip()[:1] if isinstance(data, bytes | bytearray | str) else bytes(data[:64]).lstrip()[:1]
     if start in (b"[", "["):
         return structs.decode_conversation(data)
+    if isinstance(data, bytes) and not data.isascii():
+        data.decode()  # what a task holds beside its conversation is skipped, not read
     try:
         task: list[structs.Message] = getattr(structs.decode_task(data), CONVERSATION_KEY)
         return task
@@ -249,11 +255,12 @@ def _read(data: Text) -> list[structs.Message]:
 def _entry_of_text(data: bytes, key: Key) -> str:
     """The entry of JSON text, as far as its outermost shape tells; a wrong guess only costs speed."""
     if data.lstrip()[:1] == b"[":
-        return (
-            "conversation"
-            if data.lstrip()[1:].lstrip()[:8] in (b'{"role":', b'{"blocks') or b'"%s"' % key[0].encode() not in data
-            else "tasks"
-        )
+        name = msgspec.json.encode(key[0])
+        if name not in data:  # where the key is escaped, the text is no valid conversation, and `check_text` looks
+            return "conversation"
+        items = msgspec.json.decode(data, type=list[msgspec.Raw])
+        first = msgspec.json.decode(items[0], type=dict[str, msgspec.Raw]) if items else {}
+        return "tasks" if key[0] in first else "conversation"
     members = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
     return "message" if key[0] not in members and ("role" in members or "blocks" in members) else "task"
 
@@ -273,7 +280,10 @@ def _as_bytes(data: Text) -> bytes:
 
 def _checked(entry: str, block_set: str | None) -> str:
     """The name of the block set; `ValueError` that names what is allowed."""
-    for name, value, allowed in (("entry", entry, ENTRIES), ("block_set", block_set or CURRENT, RELEASED)):
+    for name, value, allowed in (
+        ("entry", entry, ENTRIES),
+        ("block_set", CURRENT if block_set is None else block_set, RELEASED),
+    ):
         if value not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
     return block_set or CURRENT

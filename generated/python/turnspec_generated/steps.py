@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Any
 
-from .structs import MESSAGES, TextBlock, ToolCallBlock, ToolResultBlock
+from .structs import MESSAGES, PLACEMENT, TextBlock, ToolCallBlock, ToolResultBlock
 
 Path = tuple[int | str, ...]
 Found = tuple[str, Path, str, tuple[str, ...]]  # code, path, note, what is allowed
@@ -67,6 +67,8 @@ def read_turns(messages: list[Any], report: Report) -> list[Turn]:
         if type(message) not in MESSAGES:
             raise TypeError(f"message {index} is {type(message).__name__}, not a turnspec message")
         items = [Item(block, index, place) for place, block in enumerate(message.blocks)]
+        if not PLACEMENT[type(message)].issuperset([type(item.block) for item in items]):
+            raise TypeError(f"message {index} holds what its role may not hold")
         for item in items:
             _details(item.block, item.path, report)
         if message.detail is not None:
@@ -114,15 +116,18 @@ def pair(turns: list[Turn]) -> None:
 def arrange(turns: list[Turn], training: bool, join: str, results: str, report: Report) -> list[Turn]:
     """Step 3: check the pairs, join assistant turns, gather and order results."""
     groups = runs(turns)
+    last = -1  # the last run that holds more than results: behind it calls may stay open in training
     for number, group in enumerate(groups):
         for turn in group:
             for item in turn.items:
                 item.run = number
+                if not item.dropped and type(item.block) is not ToolResultBlock:
+                    last = number
     arranged: list[Turn] = []
     for number, group in enumerate(groups):
         role = group[0].role
         if role == "assistant":
-            _check_calls(groups, number, training, report)
+            _check_calls(group, number, training and number >= last, report)
             arranged += _join(group, join, report)
         elif role == "user":
             arranged += _gather(group, number, results, report)
@@ -131,10 +136,8 @@ def arrange(turns: list[Turn], training: bool, join: str, results: str, report: 
     return arranged
 
 
-def _check_calls(groups: list[list[Turn]], number: int, training: bool, report: Report) -> None:
-    after = [item for group in groups[number + 1 :] for turn in group for item in turn.items if not item.dropped]
-    open_end = training and all(type(item.block) is ToolResultBlock for item in after)
-    for turn in groups[number]:
+def _check_calls(group: list[Turn], number: int, open_end: bool, report: Report) -> None:
+    for turn in group:
         for item in turn.items:
             if (
                 type(item.block) is ToolCallBlock
@@ -331,7 +334,7 @@ def check_value(value: Any, path: Path, report: Report) -> None:
             if not (key.isascii() or encodable(key)):
                 report.refuse("lone_surrogate", (*path, key))
             check_value(inner, (*path, key), report)
-    elif isinstance(value, list):
+    elif isinstance(value, list | tuple):
         for place, inner in enumerate(value):
             check_value(inner, (*path, place), report)
     elif isinstance(value, float):

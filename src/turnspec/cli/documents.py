@@ -16,7 +16,6 @@ P = TypeVar("P", bound="Problem")
 Key = tuple[str, ...]
 
 _UNUSABLE = frozenset({"too_deep", "invalid_json", "duplicate_key"})
-_LIST_OF_MESSAGES = re.compile(rb'\s*\[\s*\{\s*"(?:role|blocks|type)"')
 _LIST = re.compile(rb"\s*\[")
 
 
@@ -115,14 +114,14 @@ def with_conversation(task: bytes, key: Key, conversation: bytes) -> bytes:
 
 def tasks_of(data: bytes, key: Key) -> list[bytes] | None:
     """The texts of the tasks in a list of tasks; None for any other document."""
-    if not _LIST.match(data) or _LIST_OF_MESSAGES.match(data):
+    if not _LIST.match(data) or (key[0].isascii() and b"\\u" not in data and b'"%s"' % key[0].encode() not in data):
         return None
     try:
         items = msgspec.json.decode(data, type=list[msgspec.Raw])
         first = msgspec.json.decode(items[0], type=dict[str, msgspec.Raw]) if items else {}
     except (msgspec.DecodeError, RecursionError):
         return None
-    if key[0] not in first or "role" in first or "blocks" in first:
+    if key[0] not in first:
         return None
     return [bytes(item) for item in items]
 

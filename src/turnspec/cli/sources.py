@@ -6,6 +6,7 @@ import io
 import os
 import stat
 import sys
+from collections.abc import Iterable
 from typing import Literal, TypeAlias, cast
 
 from msgspec import Struct
@@ -69,10 +70,18 @@ def _is_glob(argument: str) -> bool:
 def _expand(pattern: str, form: Form | None) -> list[Source | Missing]:
     import glob
 
-    paths = [path for path in sorted(glob.glob(pattern, recursive=True)) if not os.path.isdir(path)]
+    paths = _once(path for path in sorted(glob.glob(pattern, recursive=True)) if os.path.isfile(path))
     if not paths:
         return [Missing(file_name(pattern), "matches no file")]
     return [_source(path, form) for path in paths]
+
+
+def _once(paths: Iterable[str]) -> list[str]:
+    """Each file once, however many links lead to it: a link to a folder above would give it again and again."""
+    seen: dict[str, str] = {}
+    for path in paths:
+        seen.setdefault(os.path.realpath(path), path)
+    return list(seen.values())
 
 
 def _source(path: str, form: Form | None) -> Source | Missing:
