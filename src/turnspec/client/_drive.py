@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
+from typing import Any, TypeVar, cast
 
 import httpx
 
@@ -90,9 +90,10 @@ class AsyncDriver:
             response = await self._http.send(_build(self._http, step, self._server.settings), stream=True)
             try:
                 intake = _Intake(step, response.status_code)
-                async for piece in response.aiter_bytes():
-                    if intake.take(piece):
-                        break
+                async with aclosing(cast(AsyncGenerator[bytes, None], response.aiter_bytes())) as pieces:
+                    async for piece in pieces:
+                        if intake.take(piece):
+                            break
             finally:
                 await response.aclose()
         return Answer(response.status_code, response.headers, intake.body, step)
