@@ -47,7 +47,6 @@ pytestmark = pytest.mark.parametrize("kind", KINDS)
 
 
 def test_the_numbers_are_those_of_the_wire(kind: str) -> None:
-    assert frozenset(WIRE["retry"]["statuses"]) == settings.RETRY_STATUSES
     assert WIRE["errors"]["unknown_session"]["detail"] == settings.UNKNOWN_SESSION
     assert tuple(WIRE["schemas"]["CallRefused"]["properties"]["reason"]["enum"]) == settings.REFUSAL_REASONS
     numbers = settings.Settings()
