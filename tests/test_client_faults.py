@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ from tests.interop.both import KINDS, client_of
 from tests.interop.stub import Asked, Part, answer, event, events, result, stubbed
 from turnspec import TextBlock
 from turnspec.client import (
+    AsyncEnvironmentClient,
     CallLost,
     CallTimedOut,
     ClientError,
@@ -159,6 +161,19 @@ def test_the_time_of_a_call_is_limited(kind: str) -> None:
                 session.call_tool("n", timeout=0.3)
             assert 0.25 < time.monotonic() - began < 1.5
         assert len(stub.of("/call")) == 1
+
+
+def test_a_call_that_is_given_up_leaves_no_session_behind(kind: str) -> None:
+    if kind != "asyncio":
+        return
+
+    async def work(url: str) -> None:
+        async with AsyncEnvironmentClient(url, "") as client, client.session(task=SPEC) as session:
+            await asyncio.wait_for(session.call_tool("n"), 0.2)
+
+    with stubbed(call=lambda asked: events(NAMED, 3.0)) as stub, pytest.raises(TimeoutError):
+        asyncio.run(work(stub.url))
+    assert [item.path for item in stub.asked][-3:] == ["/call", "/delete", "/delete_session"]
 
 
 def test_comments_keep_a_call_going(kind: str) -> None:

@@ -172,7 +172,7 @@ def test_the_reference_client_converts_the_same_from_both_servers(go: Go) -> Non
 def test_without_the_old_version_the_tests_say_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(interop, "OLD_VENV", tmp_path / "venv")
     with pytest.raises(FileNotFoundError, match=r"needs? the reference SDK 0\.1\.156.*make interop-venv"):
-        interop.python(OLD)
+        interop.python.__wrapped__(OLD)
 
 
 PROMPTS: tuple[list[dict[str, Any]], ...] = (
