@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import interop
 from tests.interop import NEW, OLD, OURS, Reference, Visit, bare, serving, visit_with_async, visit_with_ours
 from turnspec import ConversionError, convert_messages, flatten_messages
 
@@ -166,6 +167,12 @@ def test_the_reference_client_converts_the_same_from_both_servers(go: Go) -> Non
     steps = [["get_messages", format] for format in FORMATS]
     visits = [of_task(case, *steps) for case in conversations()]
     assert anonymous(go(NEW, OURS, visits)) == anonymous(go(NEW, NEW, visits))
+
+
+def test_without_the_old_version_the_tests_say_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(interop, "OLD_VENV", tmp_path / "venv")
+    with pytest.raises(FileNotFoundError, match=r"needs? the reference SDK 0\.1\.156.*make interop-venv"):
+        interop.python.__wrapped__(OLD)
 
 
 PROMPTS: tuple[list[dict[str, Any]], ...] = (

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from turnspec_generated.names import MESSAGE_BLOCK_TYPES
+from turnspec_generated.wire import HEADERS, RETRY_STATUSES
 
 from .._errors import ValidationError
 from .._text import parse
@@ -47,7 +48,7 @@ from ._exchange import (
     wait_before,
 )
 from ._protocol import Server, ToolList, check_header, env_path, read_tools, release, reserve
-from ._settings import REFUSAL_REASONS, RETRY_STATUSES
+from ._settings import REFUSAL_REASONS
 from ._sse import ResultReader
 from ._types import Task, TerminalTool, ToolOutput
 
@@ -295,7 +296,7 @@ def _secrets_header(server: Server, secrets: Secrets | None) -> dict[str, str]:
         told[name] = {"value": value, "allowed_domains": list(domains)}
     header = base64.b64encode(json.dumps(told).encode()).decode()
     server.keep_secret(header)
-    return {"X-Secrets": header}
+    return {HEADERS["secrets"]: header}
 
 
 def _tool_input(tool: str, input: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from urllib.parse import urljoin, urlsplit
 
+from turnspec_generated.wire import HEADERS, RETRY_STATUSES
+
 from .._text import dumps_exact, parse
 from ._errors import (
     AuthenticationFailed,
@@ -26,7 +28,7 @@ from ._errors import (
     SessionGone,
     StatusError,
 )
-from ._settings import RETRY_STATUSES, UNKNOWN_SESSION, Settings
+from ._settings import UNKNOWN_SESSION, Settings
 from ._sse import ResultReader
 
 T = TypeVar("T")
@@ -181,7 +183,7 @@ def refusal(answer: Answer) -> StatusError:
     text = f"{answer.status}"
     if detail:
         text += f": {detail if isinstance(detail, str) else _told(detail)}"
-    if kind is AuthenticationFailed and "X-API-Key" not in answer.request.headers:
+    if kind is AuthenticationFailed and HEADERS["api_key"] not in answer.request.headers:
         text += " (no API key was sent)"
     return kind(
         text,

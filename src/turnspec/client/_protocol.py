@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from turnspec_generated.names import FORMATS, PURPOSES
+from turnspec_generated.wire import HEADERS
 
 from .._text import parse
 from ..conversion import ON_LOSS, check_choice
@@ -60,11 +61,11 @@ class Server:
         if streaming:
             sent["Accept-Encoding"] = "identity"  # compressing would hold events back
         if self.api_key is not None:
-            sent["X-API-Key"] = self.api_key
+            sent[HEADERS["api_key"]] = self.api_key
         if self.deployment is not None:
-            sent["X-Deployment"] = self.deployment
+            sent[HEADERS["deployment"]] = self.deployment
         if sid is not None:
-            sent["X-Session-ID"] = sid
+            sent[HEADERS["session"]] = sid
         content = None
         if body is not None:
             sent["Content-Type"] = "application/json"

@@ -1,13 +1,14 @@
-"""The numbers of the wire that a client keeps to, as `schema/wire.json` has them, and those of its own."""
+"""How long a client waits and how often it asks: the numbers of the wire, and those of its own."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from turnspec_generated.wire import FAULTS, PING_EVERY, SILENCE
+
 KEY_VARIABLE = "OPENREWARD_API_KEY"
-RETRY_STATUSES = frozenset({429, 502, 503, 504})
 REFUSAL_REASONS = ("not_found", "input_validation", "episode_finished", "name_collision")
-UNKNOWN_SESSION = "Active environment not found"
+UNKNOWN_SESSION = FAULTS["unknown_session"].detail
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,7 @@ class Settings:
 
     timeout: float | None = 30.0
     """The longest silence of the server in a plain request; None waits for ever."""
-    silence: float = 30.0
+    silence: float = SILENCE
     """The longest silence in an event stream; servers send a comment every 10 seconds."""
     connect: float = 10.0
     """How long a connection may take to come about."""
@@ -30,7 +31,7 @@ class Settings:
     """A server that asks for a longer wait than this is not waited for."""
     starting: float = 600.0
     """How long a server may say that the environment is still starting."""
-    ping_every: float = 10.0
+    ping_every: float = PING_EVERY
     closing: float = 10.0
     """The longest silence of the server while a session is given back, and of a ping."""
     redirects: int = 5
