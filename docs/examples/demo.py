@@ -13,8 +13,10 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import tomllib
 from collections import Counter, defaultdict
@@ -30,6 +32,7 @@ BROKEN = [name for name in EXPECTED if name.startswith("broken/")]
 FORMATS = ("openai", "openrouter", "anthropic", "google")
 COMMAND = shutil.which("turnspec", path=str(Path(sys.executable).parent)) or "turnspec"
 WIDTH = 100
+SERVED_MESSAGES = 4  # of order-4411, as openai takes it
 SHOWN = 3  # findings of one file
 FINDING = re.compile(r"(?P<file>.+?):(?P<at>\d+:\d+): (?P<code>\w+) at (?P<pointer>\S+): ")
 
@@ -217,6 +220,34 @@ class Tour:
             hint = f"; hint: {problem.hint}" if problem.hint and problem.severity != "info" else ""
             self.say(f"{code} ({where}): {place} at {problem.pointer}: {problem.message}{hint}", 2, 2)
 
+    def serve(self) -> None:
+        """Serve a file, ask for a conversation as a harness does, and hand in an answer."""
+        from turnspec.client import EnvironmentClient
+
+        self.title("4. Serve: a file as an environment, and a harness that asks it")
+        with tempfile.TemporaryDirectory() as folder:
+            record = Path(folder, "answers.jsonl")
+            command = [COMMAND, "serve", "docs/examples/tasks.json", "--port", "0", "--record", str(record)]
+            print("$ turnspec serve docs/examples/tasks.json --port 0 --record answers.jsonl")
+            with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as server:
+                try:
+                    said = server.stderr.readline().strip() if server.stderr else ""
+                    print(said)
+                    with EnvironmentClient(said.split()[-1]) as client:
+                        client.wait_until_ready()
+                        task = next(task for task in client.list_tasks("train") if task.task_spec["id"] == "order-4411")
+                        with client.session(task=task) as session:
+                            asked = session.get_messages(format="openai", on_loss="ignore")
+                            answer = session.call_tool("submit", {"text": "It is at the hub."})
+                finally:
+                    server.send_signal(signal.SIGINT)
+                    server.communicate(timeout=30)
+            line = json.loads(record.read_text(encoding="utf-8"))
+        print(f"a harness got {len(asked)} openai messages and submitted its turn; finished: {answer.finished}")
+        print(f"answers.jsonl holds: {line['answer']!r}")
+        if (len(asked), answer.finished, line["answer"]) != (SERVED_MESSAGES, True, "It is at the hub."):
+            self.surprises.append(f"serve: {len(asked)} messages, {answer}, {line}")
+
     def end(self) -> int:
         print()
         for surprise in self.surprises:
@@ -235,6 +266,7 @@ def main() -> int:
     tour.validate()
     tour.convert()
     tour.report()
+    tour.serve()
     return tour.end()
 
 
