@@ -30,6 +30,8 @@ Capture = pytest.CaptureFixture[str]
 @pytest.fixture(autouse=True)
 def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    # Workers must have what a test replaces, also where other tests left threads behind in this process.
+    monkeypatch.setattr(crew, "_fork_is_safe", lambda: True)
 
 
 @pytest.fixture
