@@ -27,6 +27,9 @@ from turnspec.cli.work import Outcome
 Capture = pytest.CaptureFixture[str]
 
 
+FORK_IS_SAFE = crew._fork_is_safe
+
+
 @pytest.fixture(autouse=True)
 def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -97,6 +100,7 @@ def test_jobs_without_fork(capsys: Capture, tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_program_with_threads_is_not_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "_fork_is_safe", FORK_IS_SAFE)
     done = threading.Event()
     thread = threading.Thread(target=done.wait)
     thread.start()
