@@ -6,8 +6,7 @@ from typing import Any
 
 from ._errors import Problem
 from ._explain import Path, json_type, make
-
-MAX_DEPTH = 128  # levels of arrays and objects, as for JSON text
+from ._text._grammar import MAX_DEPTH
 
 
 def json_fault(document: Any, path: Path = ()) -> Problem | None:

@@ -16,10 +16,11 @@ from turnspec_generated import exact, structs
 from turnspec_generated.names import CONVERSATION_KEY, CURRENT, RELEASED
 
 from ._errors import Problem, ValidationError
+from ._text._grammar import MAX_DEPTH
 
 ENTRIES = ("auto", "message", "conversation", "task", "tasks")
 KEY = (CONVERSATION_KEY,)
-MAX_DEPTH = 128
+
 _ANYTHING: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 Key = tuple[str, ...]
 Text = bytes | bytearray | memoryview | str
