@@ -13,7 +13,7 @@ from starlette.types import Message, Receive, Scope
 from turnspec_generated import wire
 
 from .. import _text
-from .._values import MAX_DEPTH
+from .._text._grammar import MAX_DEPTH
 from ._faults import FaultError
 from ._json import encode
 
