@@ -210,16 +210,8 @@ class Task(Struct, frozen=True):
 
 
 MESSAGES = (SystemMessage, UserMessage, AssistantMessage)
-BLOCKS = (TextBlock, ImageBlock, ReasoningBlock, ToolCallBlock, ToolResultBlock)
 SENT_OBJECTS: dict[type, str] = {
     ToolCallBlock: "input",
-}
-BLOCK_CLASSES: dict[str, type] = {
-    "text": TextBlock,
-    "image": ImageBlock,
-    "reasoning": ReasoningBlock,
-    "tool_call": ToolCallBlock,
-    "tool_result": ToolResultBlock,
 }
 PLACEMENT: dict[type, frozenset[type]] = {
     SystemMessage: frozenset([TextBlock, ImageBlock]),
